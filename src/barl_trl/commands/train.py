@@ -19,7 +19,7 @@ import torch
 import transformers
 from datasets import Dataset
 from huggingface_hub import auth_check, create_repo
-from huggingface_hub.errors import HTTPError
+from huggingface_hub.errors import HfHubHTTPError, HTTPError
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from ..data import (
@@ -36,6 +36,7 @@ from ..rewards import callable_at, get_reward_func
 from ..rows import messages_of
 from ..trainer import BARLConfig, BARLTrainer
 from ..trainer.config import option
+from ..trainer.hub import reason
 from ..trainer.progress import ProgressRows
 from ..trainer.resume import find_checkpoint, last_checkpoint, left_in
 from .recipes import RecipeParser, file_of, refuse_broken
@@ -176,10 +177,11 @@ def run(argv: list[str]) -> None:
     if args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
-    Path(str(args.output_dir)).mkdir(parents=True, exist_ok=True)
     find_checkpoint(args, args.resume_from_checkpoint)  # refuses a used folder, too
+    Path(str(args.output_dir)).mkdir(parents=True, exist_ok=True)
     with _process_group_outliving_ddp():
-        if args.push_to_hub and args.process_index == 0:
+        is_pushed = args.push_to_hub
+        if is_pushed and args.process_index == 0:
             _refuse_unwritable(args)
         trainer = _make_trainer(script, args, model)
         if not has_gpu:
@@ -187,10 +189,10 @@ def run(argv: list[str]) -> None:
         _show_first_row(trainer)
         _train(trainer, is_saved=script.save_on_interrupt)
         trainer.save_model(args.output_dir, _internal_call=True)  # else it would push, too
-        trainer.create_model_card(Path(str(args.output_dir)).name)  # PEFT's card says nothing
+        trainer.create_model_card()
         trainer.save_state()
         trainer.accelerator.print(f"Model saved to {args.output_dir}.")
-        if args.push_to_hub:
+        if is_pushed:
             _push(trainer, script.dataset_name)
         trainer.accelerator.end_training()
 
@@ -201,25 +203,34 @@ def _refuse_unwritable(args: BARLConfig) -> None:
     try:
         made = create_repo(name, token=args.hub_token, private=args.hub_private_repo, exist_ok=True)
         auth_check(made.repo_id, token=args.hub_token, write=True)  # it may be somebody else's
-    except (HTTPError, OSError, ValueError) as error:
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        why = reason(error, args)
         raise ValueError(
-            f"hub_model_id must be a repository to push to, got {name!r}: {error}"
+            f"hub_model_id must be a repository to push to, got {name!r}: {why}"
         ) from None
+    except HTTPError as error:  # no answer
+        args.push_to_hub = False
+        _logger.warning(
+            "the Hub does not answer (%s): only the end is pushed.", reason(error, args)
+        )
 
 
 def _push(trainer: BARLTrainer, dataset: Any) -> None:
     """Push the saved model; the Hub refuses a model card that names a local file."""
-    folder, name = trainer.args.output_dir, trainer.hub_model_id
+    folder = trainer.args.output_dir
     given = dataset if dataset.count("/") == 1 and not Path(dataset).exists() else None
     try:
         trainer.push_to_hub(dataset_name=given)
     except (HTTPError, OSError, ValueError) as error:
+        why, args = reason(error, trainer.args), trainer.args
+        name = trainer.hub_model_id or args.hub_model_id or Path(str(folder)).name
+        ignored = ["checkpoint-*", "_*"] + ["beliefs/*"] * (not args.push_beliefs)
+        held_back = "".join(f" --exclude '{one}'" for one in ignored)
         raise OSError(
-            f"the model is saved in {folder}, but was not pushed to {name}: {error} To push it "
-            f"later: hf upload {name} {shlex.quote(str(folder))} . --exclude 'checkpoint-*' "
-            "--exclude '_*'"
+            f"the model is saved in {folder}, but was not pushed to {name}: {why} To push it "
+            f"later: hf upload {name} {shlex.quote(str(folder))} .{held_back}"
         ) from None
-    trainer.accelerator.print(f"Model pushed to the Hub as {name}.")
+    trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
 
 
 def _print_help(parser: RecipeParser, *, lists_all: bool) -> None:

@@ -21,7 +21,8 @@ from ..graders.choices import COLUMN as OPTIONS
 from ..hypotheses import no_answer_advice
 from ..rewards import callable_at, rollout_answers
 from ..trainer.checks import CheckedFactory
-from ..trainer.hub import redacted
+from ..trainer.hub import limit_waiting
+from ..trainer.redaction import redacted
 from ..trainer.resume import one_writer
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
 from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Job, telling
@@ -79,6 +80,7 @@ class _Run:
     """A run: the tokenizer, prompts and grader; once started, also the model and the results."""
 
     def __init__(self, args: Any):
+        limit_waiting()
         transformers.utils.logging.disable_progress_bar()  # this command has its own
         datasets.disable_progress_bars()
         self.args, self.folder, self.agent = args, Path(args.output_dir).absolute(), _agent(args)
@@ -99,18 +101,19 @@ class _Run:
         if args.backend == "vllm":  # its builds are distributions of several names
             versions["vllm"] = import_module("vllm").__version__
         of_files = {name: args.init_kwargs.get(name) for name in ("revision", "token")}
-        return {
+        settings = {
             "checkpoint": checkpoint_id(args.model, **of_files),
-            "model_init_kwargs": redacted(args.model_init_kwargs),
+            "model_init_kwargs": args.model_init_kwargs,
             "template": self.template.name,
             "system_prompt": self.template.system_prompt,
-            "chat_template_kwargs": redacted(args.chat_template_kwargs),
+            "chat_template_kwargs": args.chat_template_kwargs,
             **args.drawing._asdict(),
             **{name: getattr(args, name) for name in _RECORDED},
             "grader": self.grader.label,
             "trained_by": self.tokenizer.init_kwargs.get(TRAINED_BY),
             "versions": versions,
         }
+        return redacted(settings)
 
     def start(self, command: Sequence[str]) -> None:
         """Load the model, and begin or go on with the results."""
@@ -133,7 +136,7 @@ class _Run:
 
     def save(self, **entries: Any) -> None:
         """Add entries to `results.json`, and write it."""
-        self.results |= entries
+        self.results |= redacted(entries)
         if self.is_first:
             write_json(self.folder / "results.json", self.results)
 

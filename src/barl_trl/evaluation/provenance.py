@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import shlex
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from torch.utils import collect_env
 from transformers.utils import cached_file
 from transformers.utils.hub import extract_commit_hash
 
-from ..trainer.hub import redacted, redacted_command
+from ..trainer.redaction import redacted
 from .templates import PROMPT
 
 TRAINED_BY = "barl_trained_by"
@@ -82,7 +83,7 @@ def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any
     }
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": redacted_command(argv),
+        "command": redacted(shlex.join(argv)),
         **made_by,
         "hardware": hardware,
         "python": platform.python_version(),

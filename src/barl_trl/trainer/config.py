@@ -17,7 +17,8 @@ from ..credit.registry import CREDITS, Credit, find_credit
 from ..graders.extraction import Extraction
 from ..plausibility.elicitation import DEFAULT_ELICITATION
 from .contract import check_versions
-from .hub import RedactedArguments
+from .hub import limit_waiting
+from .redaction import RedactedArguments
 
 # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
 warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
@@ -214,6 +215,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
     log_beliefs: bool = option(False,
         "Write each rollout batch of training to `beliefs/rollouts_<step>.parquet` in "
         "`output_dir`, for `barl inspect` (docs/inspector.md).")
+    push_beliefs: bool = option(False,
+        "Push `beliefs/` to the Hub with the model: whoever reads it sees the rollouts.")
 
     # Folders
     overwrite_output_dir: bool = option(False,
@@ -240,6 +243,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             self._must(name, is_right, "be a mapping", "names to values")
         self.output_dir = os.path.abspath(str(self.output_dir))  # a tool may change the folder
         self.check_credit_options()
+        limit_waiting()
 
     @property
     def own_credit(self) -> Credit:

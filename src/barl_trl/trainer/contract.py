@@ -26,6 +26,7 @@ _PARAMETERS = {
         "evaluate": "eval_dataset ignore_keys metric_key_prefix",
         "_save_checkpoint": "model trial",
         "create_model_card": "model_name dataset_name tags",
+        "save_model": "output_dir _internal_call",
     },
     "trl.extras.profiling": {"profiling_context": "trainer name"},
     "transformers.integrations.sdpa_attention": {
@@ -49,7 +50,7 @@ _NAMES = {
     "steps_per_generation num_iterations loss_type importance_sampling_level "
     "multi_objective_aggregation off_policy_mask_threshold scale_rewards use_vllm "
     "vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature beta "
-    "generation_kwargs chat_template_kwargs vllm_mode sync_ref_model",
+    "generation_kwargs chat_template_kwargs vllm_mode sync_ref_model trust_remote_code",
     "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs",
 }
 """Class -> its attributes and fields that barl-trl reads or sets."""

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .redaction import redacted
+
 VERSION = 4
 """Version of the schema. Readers refuse files of a later version."""
 
@@ -132,7 +134,7 @@ def write_records(path: Path, tables: Sequence[pa.Table], metadata: Mapping[str,
     path.parent.mkdir(parents=True, exist_ok=True)
     model = metadata.get("model")
     shown = {"model": Path(model).name} if model and Path(model).is_absolute() else {}
-    texts = {"barl_trl": json.dumps({"version": VERSION, **metadata, **shown})}
+    texts = {"barl_trl": json.dumps(redacted({"version": VERSION, **metadata, **shown}))}
     partial = path.with_suffix(".partial")
     pq.write_table(
         pa.concat_tables(tables).replace_schema_metadata(texts),

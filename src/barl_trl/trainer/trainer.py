@@ -507,6 +507,17 @@ class BARLTrainer(ResumeMixin):
         return metrics
 
     def create_model_card(self, model_name=None, dataset_name=None, tags=None):  # noqa: D102
-        super().create_model_card(model_name, dataset_name, tags)
+        name = model_name or Path(str(self.args.hub_model_id or self.args.output_dir)).name
+        super().create_model_card(name, dataset_name, tags)
         if self.is_world_process_zero():
             complete_card(self)
+
+    def save_model(self, output_dir=None, _internal_call=False):  # noqa: D102
+        args, whole = self.args, str(self.args.output_dir)
+        card = Path(output_dir or whole, "README.md")
+        is_new = not card.exists()
+        super().save_model(output_dir, _internal_call)
+        if is_new and card.exists():  # PEFT's, which says nothing
+            args.output_dir = str(card.parent)
+            self.create_model_card(Path(args.hub_model_id or whole).name)
+            args.output_dir = whole
