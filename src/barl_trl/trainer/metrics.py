@@ -3,7 +3,9 @@
 Nothing here changes a weight. docs/metrics.md says of each metric what is healthy.
 """
 
+import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
@@ -20,6 +22,7 @@ from ..credit.rollouts import ScoredRollouts, at_last_state
 from ..credit.token_weights import TokenWeights
 from ..hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
 from ..posterior import discrepancy, task_belief
+from .boundary import readable
 from .records import likeliest
 
 LOW = {
@@ -163,6 +166,12 @@ class BatchLog(TrainerCallback):
         it has empty dictionaries, so that the table's columns stay equally long.
         """
         rows, logs = gather_object(local_rows), self._trainer._logs
+        is_shown = self._trainer.args.log_completions
+        for texts in (logs["prompt"], logs["completion"]) if is_shown else ():
+            last = [texts.pop() for _ in range(min(len(rows), len(texts)))]
+            texts.extend(map(_table_cell, reversed(last)))
+        if getattr(sys.stdout, "errors", None) == "strict" and hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
         for column in ("hypotheses", "step_values"):
             logs["extra"][column].extend(row.get(column) for row in rows)
         if "advantage" in rows[0]:
@@ -198,6 +207,17 @@ class BatchLog(TrainerCallback):
                 f"its tokens are of little use: max_completion_length={positions} less the prompt "
                 "is the most.",
             )
+
+
+def _table_cell(text: Any) -> Any:
+    """Return a prompt or completion as TRL's table can print it, and write it into one column."""
+    messages = readable(text)
+    for message in messages if isinstance(messages, list) else ():
+        for call in message.get("tool_calls") or ():
+            given = call["function"]["arguments"]  # whatever the model wrote
+            given = given if isinstance(given, dict) else {"arguments": given}
+            call["function"]["arguments"] = json.dumps(given, ensure_ascii=False, default=str)
+    return messages
 
 
 def _turn_advice(trainer: Any, few: int, many: int) -> str | None:

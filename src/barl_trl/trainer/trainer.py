@@ -25,6 +25,7 @@ from ..plausibility.budget import scoring_token_budget
 from ..plausibility.model_traits import causal_lm, depends_on_left_padding, gather_head_with_model
 from ..rewards import AccuracyReward, RewardFunc, accuracy_reward, resolve_rewards
 from ..steps import StepSegmenter, fixed_size_steps
+from .boundary import guarded, guarded_tools, readable
 from .checks import (
     answer_equivalence_of,
     answer_extractor_of,
@@ -40,7 +41,15 @@ from .progress import rows_alone
 from .recorder import RolloutRecorder
 from .resume import ResumeMixin, left_in
 from .scoring import HypothesisScorer, RolloutBatch, Scored, scored_rollouts, share_verdicts
-from .turns import ROLLOUT_ANSWER, Episode, Generated, episodes_of, read_generated, tell_ends
+from .turns import (
+    ROLLOUT_ANSWER,
+    Episode,
+    Generated,
+    compare_with_template,
+    episodes_of,
+    read_generated,
+    tell_ends,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +182,10 @@ class BARLTrainer(ResumeMixin):
     args: BARLConfig
     model: Any
     num_generations: int
+    cut_behind_call: Callable[[str], tuple[list[int], int]]
+    has_compared = False
 
+    @guarded
     def __init__(
         self,
         model: str | os.PathLike[str] | PreTrainedModel | PeftModel,
@@ -230,6 +242,9 @@ class BARLTrainer(ResumeMixin):
         self.data_collator: Any = Rows
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         tell_ends(self)
+        self.reward_funcs: list[Any] = [
+            one if isinstance(one, nn.Module) else guarded(one) for one in self.reward_funcs
+        ]
         self._say_once("unused", args.unused())
         grader = self._judge.grader
         self.reads_boxes = answer_extractor is None and grader.extraction == "boxed"
@@ -286,6 +301,7 @@ class BARLTrainer(ResumeMixin):
 
     # a rollout batch, in the order in which TRL calls
 
+    @guarded
     def _generate_and_score_completions(self, inputs):
         began = time.perf_counter()
         self._inputs, self._scored = inputs, None
@@ -299,9 +315,12 @@ class BARLTrainer(ResumeMixin):
         return output
 
     def _generate(self, prompts):
-        output = super()._generate(prompts)
+        prompts = readable(prompts)
+        with guarded_tools(self):
+            output = super()._generate(prompts)
         prompt_ids, completion_ids, masks, _, logprobs, columns, *images = output
         self._generated = read_generated(self, output)
+        compare_with_template(self, prompts, self._generated)
         if self._only_plays:
             raise _PlayedError(prompts)
         told = self._generated.given_answers
@@ -321,6 +340,11 @@ class BARLTrainer(ResumeMixin):
         self._asks_for_old_logps = self.model.training and is_asked and is_scored
         completions = self._generated.completions
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
+
+    def _get_tool_suffix_ids(self, tool_messages):
+        messages = readable(tool_messages)
+        lacking, surplus = self.cut_behind_call(messages[0]["name"])
+        return [*lacking, *super()._get_tool_suffix_ids(messages)[surplus:]]
 
     def _get_per_token_logps_and_entropies(
         self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs

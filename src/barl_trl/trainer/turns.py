@@ -5,7 +5,8 @@ here, and which tokens end the model's turns is decided here.
 """
 
 from collections.abc import Collection, Sequence
-from itertools import compress, takewhile
+from functools import lru_cache, partial
+from itertools import compress, pairwise, takewhile
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -15,6 +16,13 @@ from trl import is_conversational
 from ..hypotheses import plain_text
 from ..rewards import Completion, GivenAnswer, calls_tool
 from ..steps import Turn, might_go_on, turns_of
+from .boundary import NO_IMAGES, readable
+
+_MADE_UP = "made-up"
+_ASKED = {"role": "user", "content": "dummy"}  # as in TRL
+_CALL = {"type": "function", "function": {"name": _MADE_UP, "arguments": {}}}
+_CALLING: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
+"""Messages that show what a chat template writes around them."""
 
 ROLLOUT_ANSWER = "rollout_answer"
 """Column in which reward functions get the answers that agents gave, [`GivenAnswer`]s."""
@@ -76,10 +84,8 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
     """
     prompt_ids, completion_ids, masks, completions, _, columns, *images = output
     if any(map(any, images[-1])):
-        raise ValueError(
-            "tools must return texts, got an image: BARLTrainer is text-only. Return a "
-            "description, or train with trl.GRPOTrainer."
-        )
+        raise ValueError(NO_IMAGES)
+    completions = readable(completions)  # a call's JSON may escape what cannot be written
     end_ids, tokenizer = trainer.turn_end_ids, trainer._tokenizer
     own_masks = masks or [[1] * len(ids) for ids in completion_ids]
     turns = [
@@ -147,6 +153,75 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
         metrics[f"barl/{name}"].append(fmean(gather_object(values)))
 
 
+def compare_with_template(trainer: Any, prompts: Sequence[Any], generated: Generated) -> None:
+    """Compare what stands between turns with what the chat template writes there.
+
+    The first batch of training that has results of tools is compared, on all processes. The share
+    of its rollouts that differ is `barl/template_mismatch`, and the first difference is said. What
+    the model wrote, its own form of a call, is no difference, but the token that ends a turn is.
+    """
+    if not (trainer.tools and trainer.model.training) or trainer.has_compared:
+        return
+    found = [
+        _difference(trainer, prompt, *rollout)
+        for prompt, *rollout in zip(
+            prompts,
+            generated.prompt_ids,
+            generated.completion_ids,
+            generated.completions,
+            generated.turns or (),
+            strict=True,
+        )
+    ]
+    found = [one for one in gather_object(found) if one is not None]
+    if found:
+        trainer.has_compared = True
+        trainer._metrics["train"]["barl/template_mismatch"].append(fmean(map(bool, found)))
+        trainer._say_once("template", next(filter(None, found), None))
+
+
+def _difference(
+    trainer: Any,
+    prompt: Any,
+    prompt_ids: Sequence[int],
+    completion_ids: Sequence[int],
+    messages: Sequence[dict[str, Any]],
+    turns: Sequence[Turn],
+) -> str | None:
+    """Return how a rollout first differs from its template, "" if not at all, None if unknown."""
+    tokenizer, roles = trainer._tokenizer, [message["role"] for message in messages] + [""]
+    begins = [n for n, pair in enumerate(pairwise(roles), 1) if pair[0] == "tool" != pair[1]]
+    seen = [turn for turn in turns if turn.has_observation]
+    for n, (_, end, stop, _) in zip(begins, seen, strict=False):
+        try:
+            text = tokenizer.apply_chat_template(
+                [*prompt, *messages[:n]],
+                tools=trainer.tools,
+                chat_template=trainer.chat_template,
+                add_generation_prompt=True,
+                tokenize=False,
+                **trainer.chat_template_kwargs,
+            )
+        except Exception:  # whatever a template makes of a call that it was not written for
+            return None
+        written = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False))
+        before, read = (
+            tokenizer.decode([*prompt_ids, *completion_ids[:place]]) for place in (end, stop)
+        )
+        if not written.endswith(read[len(before) :]):
+            pairs = zip(reversed(written), reversed(read), strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            shown = [text[-same - 24 :][:48] for text in (written, read)]
+            twice = completion_ids[end] == completion_ids[end + 1]
+            return (
+                f"the chat template writes {shown[0]!r} where a rollout has {shown[1]!r}"
+                + twice
+                * f", in which {_named(completion_ids[end : end + 1], tokenizer)} is doubled"
+                + ": the model learns with other contexts than it will see (docs/agents.md)."
+            )
+    return "" if seen else None
+
+
 def _refuse_unmasked(
     completion_ids: Sequence[Sequence[int]],
     masks: Sequence[Sequence[int]],
@@ -199,19 +274,18 @@ def _own_completion(
 
 def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     """Return the word with which the chat template begins a call of a tool; None if none does."""
-    message: dict[str, Any] = {"role": "assistant", "content": ""}
-    call = {"type": "function", "function": {"name": "made-up", "arguments": {}}}
-    user = {"role": "user", "content": "?"}
     try:
         plain, calling = (
-            tokenizer.apply_chat_template([user, last], tokenize=False, chat_template=chat_template)
-            for last in (message, message | {"tool_calls": [call]})
+            tokenizer.apply_chat_template(
+                [_ASKED, last], tokenize=False, chat_template=chat_template
+            )
+            for last in (_CALLING | {"tool_calls": []}, _CALLING)
         )
     except Exception:  # whatever a template makes of a call that it was not written for
         return None
     pairs = zip(plain, calling, strict=False)
     same = "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    before = calling.partition("made-up")[0]
+    before = calling.partition(_MADE_UP)[0]
     words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
     return words[0] if words else None
 
@@ -247,9 +321,9 @@ def tell_ends(trainer: Any) -> None:
             template, or `args.generation_kwargs` leaves that token out.
     """
     args, tokenizer, eos_token_ids = trainer.args, trainer._tokenizer, trainer.eos_token_ids
-    ends = [*eos_token_ids]
+    ends, template_kwargs = [*eos_token_ids], args.chat_template_kwargs or {}
     if is_conversational(next(iter(trainer.train_dataset))):
-        ends = turn_ends(tokenizer, eos_token_ids, **(args.chat_template_kwargs or {}))
+        ends = turn_ends(tokenizer, eos_token_ids, **template_kwargs)
     kwargs = args.generation_kwargs or {}
     users_ends = kwargs.get("stop_token_ids" if args.use_vllm else "eos_token_id") or []
     users_ends = [users_ends] if isinstance(users_ends, int) else users_ends
@@ -261,6 +335,10 @@ def tell_ends(trainer: Any) -> None:
             "assistant's message with that."
         )
     ends = [*dict.fromkeys([*ends, *users_ends])]
+    if trainer.tools:
+        options = {"chat_template": trainer.chat_template, **template_kwargs}
+        cut = partial(_cut_behind_call, tokenizer, ends, options)
+        trainer.cut_behind_call = lru_cache(256)(cut)
     if ends == eos_token_ids:
         return
     trainer.eos_token_ids = trainer.model.generation_config.eos_token_id = ends
@@ -287,10 +365,9 @@ def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) ->
     Raises:
         ValueError: The template ends a message with mere text, which cannot end a completion.
     """
-    said = "made-up"
-    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": said}]
+    messages = [_ASKED, {"role": "assistant", "content": _MADE_UP}]
     text = tokenizer.apply_chat_template(messages, tokenize=False, **template_kwargs)
-    behind = text.rpartition(said)[2] if said in text else ""
+    behind = text.rpartition(_MADE_UP)[2] if _MADE_UP in text else ""
     ids, added = tokenizer.encode(behind, add_special_tokens=False), tokenizer.added_tokens_decoder
     if not behind.strip() or set(ids) & set(end_ids):
         return [*end_ids]
@@ -302,6 +379,27 @@ def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) ->
             "eos_token behind the message."
         )
     return [*end_ids, added_ids[0]]
+
+
+def _cut_behind_call(
+    tokenizer: Any, end_ids: Collection[int], options: Any, name: str
+) -> tuple[list[int], int]:
+    """Return what TRL lacks, and the number of tokens that it has too many, before a result.
+
+    TRL takes for a result what the template writes behind the tokenizer's last EOS. A template may
+    end a call with another token, as those of base models do, or with none.
+    """
+    call = {"type": "function", "function": {"name": name, "arguments": {}}}
+    messages = [_ASKED, _CALLING | {"tool_calls": [call]}]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, **options)
+    ids, behind = (
+        tokenizer.encode(part, add_special_tokens=False)
+        for part in (text, text.rpartition(name)[2])
+    )
+    of_trl = [place for place, token in enumerate(ids, 1) if token == tokenizer.eos_token_id]
+    ends = [len(ids) - len(behind) + n for n, token in enumerate(behind, 1) if token in end_ids]
+    cut, right = (places[-1] if places else len(ids) for places in (of_trl, ends))
+    return ids[right:cut], max(right - cut, 0)
 
 
 def _named(ids: Sequence[int], tokenizer: Any) -> str:
