@@ -56,7 +56,7 @@ def test_results_are_texts_that_fit(tmp_path):
 
 
 def test_results_stand_in_the_order_of_calls_whatever_fails(tmp_path):
-    """Coroutines overlap, a function waits for them, and every failed call counts."""
+    """And so do their effects; every failed call counts."""
     seen, folder = [], os.getcwd()
 
     async def slowly(key):
@@ -76,7 +76,7 @@ def test_results_stand_in_the_order_of_calls_whatever_fails(tmp_path):
     trainer = agent(tmp_path, tools=tools, max_completion_length=900)
     played(trainer, ROWS, [["".join(calls), r"\boxed{12}"]] * 4)
     assert ["error" in text for text in results(trainer)] == [False, True, True, True, False]
-    assert seen[:7] == [1, 2, -1, -2, 3, 5, -5] and os.getcwd() == folder
+    assert seen[:7] == [1, -1, 2, -2, 3, 5, -5] and os.getcwd() == folder
     assert trainer._metrics["train"]["tools/failure_frequency"] == pytest.approx([3 / 5])
 
 
@@ -102,7 +102,7 @@ def environment(**members):
     ],
 )
 def test_code_that_ends_the_process_is_an_error_that_names_it(tmp_path, arguments):
-    with pytest.raises(RuntimeError, match=r"^ends"):
+    with pytest.raises(RuntimeError, match=r"\bends"):
         played(agent(tmp_path, **arguments), ROWS, [[r"\boxed{12}"]] * 4)
 
 

@@ -51,7 +51,7 @@ _NAMES = {
     "steps_per_generation num_iterations loss_type importance_sampling_level "
     "multi_objective_aggregation off_policy_mask_threshold scale_rewards use_vllm "
     "vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature beta "
-    "generation_kwargs chat_template_kwargs log_completions vllm_mode sync_ref_model",
+    "generation_kwargs chat_template_kwargs vllm_mode sync_ref_model",
     "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs",
 }
 """Class -> its attributes and fields that barl-trl reads or sets."""

@@ -3,6 +3,7 @@
 Nothing here changes a weight. docs/metrics.md says of each metric what is healthy.
 """
 
+import io
 import json
 import math
 import sys
@@ -166,11 +167,10 @@ class BatchLog(TrainerCallback):
         it has empty dictionaries, so that the table's columns stay equally long.
         """
         rows, logs = gather_object(local_rows), self._trainer._logs
-        is_shown = self._trainer.args.log_completions
-        for texts in (logs["prompt"], logs["completion"]) if is_shown else ():
+        for texts in (logs["prompt"], logs["completion"]):
             last = [texts.pop() for _ in range(min(len(rows), len(texts)))]
             texts.extend(map(_table_cell, reversed(last)))
-        if getattr(sys.stdout, "errors", None) == "strict" and hasattr(sys.stdout, "reconfigure"):
+        if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
         for column in ("hypotheses", "step_values"):
             logs["extra"][column].extend(row.get(column) for row in rows)
@@ -209,12 +209,12 @@ class BatchLog(TrainerCallback):
             )
 
 
-def _table_cell(text: Any) -> Any:
-    """Return a prompt or completion as TRL's table can print it, and write it into one column."""
-    messages = readable(text)
+def _table_cell(messages: Any) -> Any:
+    """Return a prompt or completion as TRL can print it, and write it into a column with others."""
+    messages = readable(messages)
     for message in messages if isinstance(messages, list) else ():
         for call in message.get("tool_calls") or ():
-            given = call["function"]["arguments"]  # whatever the model wrote
+            given = call["function"]["arguments"]  # of any type, in every call
             given = given if isinstance(given, dict) else {"arguments": given}
             call["function"]["arguments"] = json.dumps(given, ensure_ascii=False, default=str)
     return messages

@@ -25,7 +25,7 @@ from ..plausibility.budget import scoring_token_budget
 from ..plausibility.model_traits import causal_lm, depends_on_left_padding, gather_head_with_model
 from ..rewards import AccuracyReward, RewardFunc, accuracy_reward, resolve_rewards
 from ..steps import StepSegmenter, fixed_size_steps
-from .boundary import guarded, guarded_tools, readable
+from .boundary import guard_tools, guarded, readable
 from .checks import (
     answer_equivalence_of,
     answer_extractor_of,
@@ -41,15 +41,7 @@ from .progress import rows_alone
 from .recorder import RolloutRecorder
 from .resume import ResumeMixin, left_in
 from .scoring import HypothesisScorer, RolloutBatch, Scored, scored_rollouts, share_verdicts
-from .turns import (
-    ROLLOUT_ANSWER,
-    Episode,
-    Generated,
-    compare_with_template,
-    episodes_of,
-    read_generated,
-    tell_ends,
-)
+from .turns import ROLLOUT_ANSWER, Episode, Generated, episodes_of, read_generated, tell_ends
 
 logger = logging.getLogger(__name__)
 
@@ -316,11 +308,11 @@ class BARLTrainer(ResumeMixin):
 
     def _generate(self, prompts):
         prompts = readable(prompts)
-        with guarded_tools(self):
-            output = super()._generate(prompts)
+        if self.tools:
+            guard_tools(self)
+        output = super()._generate(prompts)
         prompt_ids, completion_ids, masks, _, logprobs, columns, *images = output
-        self._generated = read_generated(self, output)
-        compare_with_template(self, prompts, self._generated)
+        self._generated = read_generated(self, prompts, output)
         if self._only_plays:
             raise _PlayedError(prompts)
         told = self._generated.given_answers

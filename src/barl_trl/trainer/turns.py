@@ -6,7 +6,7 @@ here, and which tokens end the model's turns is decided here.
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache, partial
-from itertools import compress, pairwise, takewhile
+from itertools import compress, takewhile
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -16,13 +16,7 @@ from trl import is_conversational
 from ..hypotheses import plain_text
 from ..rewards import Completion, GivenAnswer, calls_tool
 from ..steps import Turn, might_go_on, turns_of
-from .boundary import NO_IMAGES, readable
-
-_MADE_UP = "made-up"
-_ASKED = {"role": "user", "content": "dummy"}  # as in TRL
-_CALL = {"type": "function", "function": {"name": _MADE_UP, "arguments": {}}}
-_CALLING: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
-"""Messages that show what a chat template writes around them."""
+from .boundary import readable
 
 ROLLOUT_ANSWER = "rollout_answer"
 """Column in which reward functions get the answers that agents gave, [`GivenAnswer`]s."""
@@ -68,8 +62,8 @@ class Episode(NamedTuple):
     """The answer that its environment or the `rollout_func` tells; None: the completion has it."""
 
 
-def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
-    """Read what TRL's `_generate` returned.
+def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) -> Generated:
+    """Read what TRL's `_generate` returned for prompts.
 
     An environment says which answer an agent gave with its attribute or property `answer`, a
     `rollout_func` with its field `answer`; None is no answer.
@@ -77,15 +71,19 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
     It logs, if some tokens may not be the model's, `barl/turns_per_rollout`; and with tools the
     shares of rollouts that end in a call, `barl/ended_in_call`, because they were
     `barl/at_turn_limit` or there was `barl/no_room_for_result`, and that end in a text that looks
-    like a call but is none, `barl/malformed_calls`.
+    like a call but is none, `barl/malformed_calls`. The first batch with
+    results of tools is compared with the chat template: `barl/template_mismatch`.
 
     Raises:
         ValueError: A tool returned an image, or a `rollout_func` does not mark what others wrote.
     """
     prompt_ids, completion_ids, masks, completions, _, columns, *images = output
+    completions = readable(completions)  # the JSON of a call may escape what cannot be written
     if any(map(any, images[-1])):
-        raise ValueError(NO_IMAGES)
-    completions = readable(completions)  # a call's JSON may escape what cannot be written
+        raise ValueError(
+            "tools must return texts, got an image: BARLTrainer is text-only. Return a "
+            "description, or train with trl.GRPOTrainer."
+        )
     end_ids, tokenizer = trainer.turn_end_ids, trainer._tokenizer
     own_masks = masks or [[1] * len(ids) for ids in completion_ids]
     turns = [
@@ -110,6 +108,8 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
     generated = Generated(prompt_ids, completion_ids, completions, *told)
     if masks:
         _log_turns(trainer, generated, turns)
+    if trainer.tools and trainer.model.training and not trainer.has_compared:
+        _compare_with_template(trainer, prompts, generated)
     return generated
 
 
@@ -153,73 +153,50 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
         metrics[f"barl/{name}"].append(fmean(gather_object(values)))
 
 
-def compare_with_template(trainer: Any, prompts: Sequence[Any], generated: Generated) -> None:
-    """Compare what stands between turns with what the chat template writes there.
-
-    The first batch of training that has results of tools is compared, on all processes. The share
-    of its rollouts that differ is `barl/template_mismatch`, and the first difference is said. What
-    the model wrote, its own form of a call, is no difference, but the token that ends a turn is.
-    """
-    if not (trainer.tools and trainer.model.training) or trainer.has_compared:
-        return
-    found = [
-        _difference(trainer, prompt, *rollout)
-        for prompt, *rollout in zip(
-            prompts,
-            generated.prompt_ids,
-            generated.completion_ids,
-            generated.completions,
-            generated.turns or (),
-            strict=True,
-        )
-    ]
-    found = [one for one in gather_object(found) if one is not None]
-    if found:
+def _compare_with_template(trainer: Any, prompts: Sequence[Any], generated: Generated) -> None:
+    """Log the share of rollouts that read something else than the template writes, and say what."""
+    columns = zip(prompts, *generated[:3], generated.turns or (), strict=True)
+    found = [_difference(trainer, *rollout) for rollout in columns]
+    if found := [one for one in gather_object(found) if one is not None]:
         trainer.has_compared = True
         trainer._metrics["train"]["barl/template_mismatch"].append(fmean(map(bool, found)))
-        trainer._say_once("template", next(filter(None, found), None))
+        trainer._say_once("template", max(found, key=bool))
 
 
 def _difference(
-    trainer: Any,
-    prompt: Any,
-    prompt_ids: Sequence[int],
-    completion_ids: Sequence[int],
-    messages: Sequence[dict[str, Any]],
-    turns: Sequence[Turn],
+    trainer: Any, prompt: Any, prompt_ids: Any, ids: Any, messages: Any, turns: Sequence[Turn]
 ) -> str | None:
-    """Return how a rollout first differs from its template, "" if not at all, None if unknown."""
-    tokenizer, roles = trainer._tokenizer, [message["role"] for message in messages] + [""]
-    begins = [n for n, pair in enumerate(pairwise(roles), 1) if pair[0] == "tool" != pair[1]]
-    seen = [turn for turn in turns if turn.has_observation]
-    for n, (_, end, stop, _) in zip(begins, seen, strict=False):
-        try:
-            text = tokenizer.apply_chat_template(
-                [*prompt, *messages[:n]],
-                tools=trainer.tools,
-                chat_template=trainer.chat_template,
-                add_generation_prompt=True,
-                tokenize=False,
-                **trainer.chat_template_kwargs,
-            )
-        except Exception:  # whatever a template makes of a call that it was not written for
-            return None
-        written = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False))
-        before, read = (
-            tokenizer.decode([*prompt_ids, *completion_ids[:place]]) for place in (end, stop)
+    """Return how what stands before a rollout's last turn is not what the chat template writes.
+
+    The token that ends the turn before is compared, other words of the model are not. It is "" if
+    there is no difference, and None if that cannot be known.
+    """
+    tokenizer, seen = trainer._tokenizer, [turn for turn in turns if turn.has_observation]
+    number = max((n for n, one in enumerate(messages, 1) if one["role"] == "tool"), default=0)
+    try:
+        text = seen and tokenizer.apply_chat_template(
+            [*prompt, *messages[:number]],
+            tools=trainer.tools,
+            chat_template=trainer.chat_template,
+            add_generation_prompt=True,
+            tokenize=False,
+            **trainer.chat_template_kwargs,
         )
-        if not written.endswith(read[len(before) :]):
-            pairs = zip(reversed(written), reversed(read), strict=False)
-            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-            shown = [text[-same - 24 :][:48] for text in (written, read)]
-            twice = completion_ids[end] == completion_ids[end + 1]
-            return (
-                f"the chat template writes {shown[0]!r} where a rollout has {shown[1]!r}"
-                + twice
-                * f", in which {_named(completion_ids[end : end + 1], tokenizer)} is doubled"
-                + ": the model learns with other contexts than it will see (docs/agents.md)."
-            )
-    return "" if seen else None
+    except Exception:  # whatever a template makes of a call that it was not written for
+        text = None
+    if not text:
+        return None
+    written = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False))
+    places = seen[-1].end, seen[-1].stop
+    before, read = (tokenizer.decode([*prompt_ids, *ids[:place]]) for place in places)
+    if written.endswith(read[len(before) :]):
+        return ""
+    same = len(_common_start(written[::-1], read[::-1]))
+    written, read = (text[-same - 24 :][:48] for text in (written, read))
+    return (
+        f"the chat template writes {written!r} where a rollout has {read!r}: the model learns with "
+        "other texts than it will read (docs/agents.md)."
+    )
 
 
 def _refuse_unmasked(
@@ -274,20 +251,25 @@ def _own_completion(
 
 def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     """Return the word with which the chat template begins a call of a tool; None if none does."""
+    message: dict[str, Any] = {"role": "assistant", "content": ""}
+    call = {"type": "function", "function": {"name": "made-up", "arguments": {}}}
+    user = {"role": "user", "content": "?"}
     try:
         plain, calling = (
-            tokenizer.apply_chat_template(
-                [_ASKED, last], tokenize=False, chat_template=chat_template
-            )
-            for last in (_CALLING | {"tool_calls": []}, _CALLING)
+            tokenizer.apply_chat_template([user, last], tokenize=False, chat_template=chat_template)
+            for last in (message, message | {"tool_calls": [call]})
         )
     except Exception:  # whatever a template makes of a call that it was not written for
         return None
-    pairs = zip(plain, calling, strict=False)
-    same = "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    before = calling.partition(_MADE_UP)[0]
+    same = _common_start(plain, calling)
+    before = calling.partition("made-up")[0]
     words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
     return words[0] if words else None
+
+
+def _common_start(one: str, other: str) -> str:
+    pairs = zip(one, other, strict=False)
+    return "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _given(answer: Any) -> GivenAnswer:
@@ -335,10 +317,8 @@ def tell_ends(trainer: Any) -> None:
             "assistant's message with that."
         )
     ends = [*dict.fromkeys([*ends, *users_ends])]
-    if trainer.tools:
-        options = {"chat_template": trainer.chat_template, **template_kwargs}
-        cut = partial(_cut_behind_call, tokenizer, ends, options)
-        trainer.cut_behind_call = lru_cache(256)(cut)
+    options = {"chat_template": trainer.chat_template, **template_kwargs}
+    trainer.cut_behind_call = lru_cache(256)(partial(_cut_behind_call, tokenizer, ends, options))
     if ends == eos_token_ids:
         return
     trainer.eos_token_ids = trainer.model.generation_config.eos_token_id = ends
@@ -365,9 +345,10 @@ def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) ->
     Raises:
         ValueError: The template ends a message with mere text, which cannot end a completion.
     """
-    messages = [_ASKED, {"role": "assistant", "content": _MADE_UP}]
+    said = "made-up"
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": said}]
     text = tokenizer.apply_chat_template(messages, tokenize=False, **template_kwargs)
-    behind = text.rpartition(_MADE_UP)[2] if _MADE_UP in text else ""
+    behind = text.rpartition(said)[2] if said in text else ""
     ids, added = tokenizer.encode(behind, add_special_tokens=False), tokenizer.added_tokens_decoder
     if not behind.strip() or set(ids) & set(end_ids):
         return [*end_ids]
@@ -384,13 +365,16 @@ def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) ->
 def _cut_behind_call(
     tokenizer: Any, end_ids: Collection[int], options: Any, name: str
 ) -> tuple[list[int], int]:
-    """Return what TRL lacks, and the number of tokens that it has too many, before a result.
+    """Return the tokens that TRL leaves out before a result, and how many it has too many there.
 
     TRL takes for a result what the template writes behind the tokenizer's last EOS. A template may
     end a call with another token, as those of base models do, or with none.
     """
     call = {"type": "function", "function": {"name": name, "arguments": {}}}
-    messages = [_ASKED, _CALLING | {"tool_calls": [call]}]
+    messages = [
+        {"role": "user", "content": "dummy"},  # as in TRL
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+    ]
     text = tokenizer.apply_chat_template(messages, tokenize=False, **options)
     ids, behind = (
         tokenizer.encode(part, add_special_tokens=False)
