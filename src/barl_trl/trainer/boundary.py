@@ -12,7 +12,7 @@ from contextlib import chdir, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from functools import partial, wraps
-from inspect import iscoroutinefunction
+from inspect import isawaitable
 from itertools import islice
 from traceback import walk_tb
 from typing import Any
@@ -84,9 +84,12 @@ def _tool(trainer: Any, tool: Any) -> Callable[..., Any]:
     def called(**arguments: Any) -> Any:
         with _boundary(KeyboardInterrupt, most=most):
             result = tool(**deepcopy(arguments))  # the messages keep what was said
-            if iscoroutinefunction(tool):
-                future = asyncio.run_coroutine_threadsafe(awaited(result), trainer.async_loop)
-                result = future.result()
+            if isawaitable(result):
+                loop, later = vars(trainer).get("async_loop"), awaited(result)
+                if loop is None:  # TRL took the tool for a function
+                    result = asyncio.run(later)
+                else:
+                    result = asyncio.run_coroutine_threadsafe(later, loop).result()
             if isinstance(result, list) and any(_kind(part) == "image" for part in result):
                 return result  # it is refused with all of them
             text = _text(result, most)
