@@ -44,10 +44,17 @@ def look(key: int) -> str:
 
 
 def agent(
-    tmp_path, family="qwen2_5", *, cls=Keeping, rows=ROWS, reward_funcs=accuracy_reward, **kwargs
+    tmp_path,
+    family="qwen2_5",
+    *,
+    cls=Keeping,
+    rows=ROWS,
+    reward_funcs=accuracy_reward,
+    tokenizer=None,
+    **kwargs,
 ):
     fields = {name: kwargs.pop(name) for name in [*kwargs] if hasattr(agent_config(tmp_path), name)}
-    tokenizer = agent_tokenizer(family)
+    tokenizer = tokenizer or agent_tokenizer(family)
     model = tiny_model(tokenizer)
     model.config.max_position_embeddings = 4096
     size = {"per_device_train_batch_size": len(rows), "num_generations": 4}

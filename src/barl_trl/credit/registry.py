@@ -152,8 +152,8 @@ def import_path(path: str, argument: str) -> Any:
     module, _, name = path.rpartition(".")
     try:
         return getattr(import_module(module), name)
-    except (AttributeError, ImportError, SyntaxError, TypeError, ValueError) as error:
+    except (AttributeError, ImportError, SyntaxError, SystemExit, TypeError, ValueError) as error:
         raise ValueError(
-            f"{argument} must be a dotted path that can be imported, got {path!r} ({error}): put "
+            f"{argument} must be a dotted path that can be imported, got {path!r} ({error!r}): put "
             "its module beside the script, or on PYTHONPATH."
         ) from None

@@ -131,14 +131,14 @@ def _warn_of_settings(args: BARLConfig, *, have_fixed_steps: bool) -> None:
     most, is_scored = args.max_completion_length, args.own_credit.hypotheses != "none"
     if have_fixed_steps and most and args.step_size >= most and is_scored:
         warnings.warn(f"step_size={args.step_size} is not less than max_completion_length={most}: "
-                      "all tokens of a completion have one weight, as in plain RL.", stacklevel=4)
+                      "all tokens of a completion have one weight, as in plain RL.", stacklevel=5)
     # vLLM's log-probabilities are normalized over what it samples from, the trainer's over all
     neutral = {"top_p": [1], "top_k": [0, -1], "min_p": [None, 0], "repetition_penalty": [1]}
     biased = [name for name, values in neutral.items() if getattr(args, name) not in values]
     if biased and args.use_vllm and args.vllm_importance_sampling_correction:
         warnings.warn(f"{biased[0]}={getattr(args, biased[0])}: vLLM's distribution is not the "
                       "trainer's, so that the importance ratio is biased. Leave it out, or set "
-                      "vllm_importance_sampling_correction=False.", stacklevel=4)
+                      "vllm_importance_sampling_correction=False.", stacklevel=5)
 
 
 def _check_agents(args: BARLConfig, train_dataset: Any, keywords: dict[str, Any]) -> None:
@@ -194,10 +194,10 @@ def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, An
     tells = observes or predicts or any(hasattr(one, ENVIRONMENT_METHOD) for one in environments)
     if belief != "model" and not tells:
         warnings.warn(f"belief={belief!r} without observation_likelihood, hypothesis_rewards or "
-                      f"{ENVIRONMENT_METHOD}: only the prior tells hypotheses apart.", stacklevel=4)
+                      f"{ENVIRONMENT_METHOD}: only the prior tells hypotheses apart.", stacklevel=5)
     if credit == "bayes" and belief == "model":
         warnings.warn("credit='bayes' with the model's own belief was worse than RLOO, 7 against "
-                      "21 % (docs/credit.md): take belief='task', or 'rloo'.", stacklevel=4)
+                      "21 % (docs/credit.md): take belief='task', or 'rloo'.", stacklevel=5)
 
 
 def _check_dataset(

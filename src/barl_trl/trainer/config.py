@@ -26,8 +26,8 @@ warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", Fut
 # fmt: off
 _COUNTS = (
     "step_size", "max_answer_chars", "max_hypotheses", "max_completion_length",
-    "scoring_max_tokens", "prompts_per_rollout_batch", "rollouts_per_optimizer_step",
-    "per_device_train_batch_size", "gradient_accumulation_steps",
+    "max_result_chars", "scoring_max_tokens", "prompts_per_rollout_batch",
+    "rollouts_per_optimizer_step", "per_device_train_batch_size", "gradient_accumulation_steps",
 )
 """Fields that are None or whole numbers of at least 1."""
 _USED_WITH_ROLLOUTS = ("max_hypotheses", "hypotheses_column", "prior_column", "belief")
@@ -156,6 +156,10 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         "Mean that is subtracted from the steps' weights before whitening: that of the `batch`, of "
         "the prompt's `group`, of the prompt's other rollouts (`leave_one_out`), or of all "
         "weights at the same `step`. None: the credit's own (`barl`: `none`).")
+
+    # Agents
+    max_result_chars: int = option(100_000,
+        "Longest result of a tool in characters; a longer one is cut, which its text says.")
 
     # Answers and hypotheses
     extraction: Extraction = option("boxed",

@@ -3,7 +3,10 @@
 Nothing here changes a weight. docs/metrics.md says of each metric what is healthy.
 """
 
+import io
+import json
 import math
+import sys
 from collections import Counter, deque
 from collections.abc import Mapping
 from itertools import chain
@@ -20,6 +23,7 @@ from ..credit.rollouts import ScoredRollouts, at_last_state
 from ..credit.token_weights import TokenWeights
 from ..hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
 from ..posterior import discrepancy, task_belief
+from .boundary import readable
 from .records import likeliest
 
 _SIGNS = {
@@ -182,6 +186,11 @@ class BatchLog(TrainerCallback):
         it has empty dictionaries, so that the table's columns stay equally long.
         """
         rows, logs = gather_object(local_rows), self._trainer._logs
+        for texts in (logs["prompt"], logs["completion"]):
+            last = [texts.pop() for _ in range(min(len(rows), len(texts)))]
+            texts.extend(map(_table_cell, reversed(last)))
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
         for column in ("hypotheses", "step_values"):
             logs["extra"][column].extend(row.get(column) for row in rows)
         if "advantage" in rows[0]:
@@ -226,6 +235,17 @@ def _bad_signs(trainer: Any, metrics: dict[str, float], outcomes: Tensor) -> dic
         bounds["outcome_gain"] = 0.7
     low = {name: metrics[name] < bound for name, bound in bounds.items() if name in metrics}
     return signs | low
+
+
+def _table_cell(messages: Any) -> Any:
+    """Return a prompt or completion as TRL can print it, and write it into a column with others."""
+    messages = readable(messages)
+    for message in messages if isinstance(messages, list) else ():
+        for call in message.get("tool_calls") or ():
+            given = call["function"]["arguments"]  # of any type, in every call
+            given = given if isinstance(given, dict) else {"arguments": given}
+            call["function"]["arguments"] = json.dumps(given, ensure_ascii=False, default=str)
+    return messages
 
 
 def _turn_advice(trainer: Any, few: int, many: int) -> str | None:

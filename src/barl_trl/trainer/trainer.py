@@ -26,6 +26,7 @@ from ..plausibility.model_traits import causal_lm, depends_on_left_padding, gath
 from ..rewards import AccuracyReward, RewardFunc, accuracy_reward, resolve_rewards
 from ..rows import messages_of
 from ..steps import StepSegmenter, fixed_size_steps
+from .boundary import guard_tools, guarded, readable
 from .checks import (
     alone_in_launch,
     answer_equivalence_of,
@@ -178,7 +179,10 @@ class BARLTrainer(ResumeMixin):
     args: BARLConfig
     model: Any
     num_generations: int
+    cut_behind_call: Callable[[str], tuple[list[int], int]]
+    has_compared = False
 
+    @guarded
     def __init__(
         self,
         model: str | os.PathLike[str] | PreTrainedModel | PeftModel,
@@ -242,6 +246,9 @@ class BARLTrainer(ResumeMixin):
         self.data_collator: Any = Rows
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         tell_ends(self)
+        self.reward_funcs: list[Any] = [
+            one if isinstance(one, nn.Module) else guarded(one) for one in self.reward_funcs
+        ]
         self._hears_rewards = args.hears_rewards(functions.hypothesis_rewards is not None)
         self._say_once("unused", args.unused(self._hears_rewards))
         self._say_once("launch", alone_in_launch())
@@ -302,6 +309,7 @@ class BARLTrainer(ResumeMixin):
 
     # a rollout batch, in the order in which TRL calls
 
+    @guarded
     def _generate_and_score_completions(self, inputs):
         began = time.perf_counter()
         # Arrow gives a message the keys of all others, as null
@@ -317,9 +325,12 @@ class BARLTrainer(ResumeMixin):
         return output
 
     def _generate(self, prompts):
+        prompts = readable(prompts)
+        if self.tools:
+            guard_tools(self)
         output = super()._generate(prompts)
         prompt_ids, completion_ids, masks, _, logprobs, columns, *images = output
-        self._generated = read_generated(self, output)
+        self._generated = read_generated(self, prompts, output)
         if self._only_plays:
             raise _PlayedError(prompts)
         told = self._generated.given_answers
@@ -339,6 +350,11 @@ class BARLTrainer(ResumeMixin):
         self._asks_for_old_logps = self.model.training and is_asked and is_scored
         completions = self._generated.completions
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
+
+    def _get_tool_suffix_ids(self, tool_messages):
+        messages = readable(tool_messages)
+        lacking, surplus = self.cut_behind_call(messages[0]["name"])
+        return [*lacking, *super()._get_tool_suffix_ids(messages)[surplus:]]
 
     def _get_per_token_logps_and_entropies(
         self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs

@@ -6,6 +6,7 @@ here, and which tokens end the model's turns is decided here.
 
 import math
 from collections.abc import Collection, Sequence
+from functools import lru_cache, partial
 from itertools import compress, takewhile
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from trl import is_conversational
 from ..hypotheses import plain_text
 from ..rewards import Completion, GivenAnswer, calls_tool
 from ..steps import Turn, turns_of
+from .boundary import readable
 
 ROLLOUT_ANSWER = "rollout_answer"
 """Column in which reward functions get the answers that agents gave, [`GivenAnswer`]s."""
@@ -77,8 +79,8 @@ class Episode(NamedTuple):
     """The answer that its environment or the `rollout_func` tells; None: the completion has it."""
 
 
-def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
-    """Read what TRL's `_generate` returned.
+def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) -> Generated:
+    """Read what TRL's `_generate` returned for prompts.
 
     An environment says which answer an agent gave with its attribute or property `answer`, a
     `rollout_func` with its field `answer`; None is no answer.
@@ -86,12 +88,14 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
     It logs, if some tokens may not be the model's, `barl/turns_per_rollout`; and with tools the
     shares of rollouts that end in a call, `barl/ended_in_call`, because they were
     `barl/at_turn_limit` or there was `barl/no_room_for_result`, and that end in a text that looks
-    like a call but is none, `barl/malformed_calls`.
+    like a call but is none, `barl/malformed_calls`. The first batch with
+    results of tools is compared with the chat template: `barl/template_mismatch`.
 
     Raises:
         ValueError: A tool returned an image, or a `rollout_func` does not mark what others wrote.
     """
     prompt_ids, completion_ids, masks, completions, _, columns, *images = output
+    completions = readable(completions)  # the JSON of a call may escape what cannot be written
     if any(map(any, images[-1])):
         raise ValueError(
             "tools must return texts, got an image: BARLTrainer is text-only. Return a "
@@ -120,6 +124,8 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
     generated = Generated(prompt_ids, completion_ids, completions, *others)
     if masks:
         _log_turns(trainer, generated, turns)
+    if trainer.tools and trainer.model.training and not trainer.has_compared:
+        _compare_with_template(trainer, prompts, generated)
     return generated
 
 
@@ -160,6 +166,52 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
     metrics = trainer._metrics["train" if trainer.model.training else "eval"]
     for name, values in shares.items():
         metrics[f"barl/{name}"].append(fmean(gather_object(values)))
+
+
+def _compare_with_template(trainer: Any, prompts: Sequence[Any], generated: Generated) -> None:
+    """Log the share of rollouts that read something else than the template writes, and say what."""
+    columns = zip(prompts, *generated[:3], generated.turns or (), strict=True)
+    found = [_difference(trainer, *rollout) for rollout in columns]
+    if found := [one for one in gather_object(found) if one is not None]:
+        trainer.has_compared = True
+        trainer._metrics["train"]["barl/template_mismatch"].append(fmean(map(bool, found)))
+        trainer._say_once("template", max(found, key=bool))
+
+
+def _difference(
+    trainer: Any, prompt: Any, prompt_ids: Any, ids: Any, messages: Any, turns: Sequence[Turn]
+) -> str | None:
+    """Return how what stands before a rollout's last turn is not what the chat template writes.
+
+    The token that ends the turn before is compared, other words of the model are not. It is "" if
+    there is no difference, and None if that cannot be known.
+    """
+    tokenizer, seen = trainer._tokenizer, [turn for turn in turns if turn.has_observation]
+    number = max((n for n, one in enumerate(messages, 1) if one["role"] == "tool"), default=0)
+    try:
+        text = seen and tokenizer.apply_chat_template(
+            [*prompt, *messages[:number]],
+            tools=trainer.tools,
+            chat_template=trainer.chat_template,
+            add_generation_prompt=True,
+            tokenize=False,
+            **trainer.chat_template_kwargs,
+        )
+    except Exception:  # whatever a template makes of a call that it was not written for
+        text = None
+    if not text:
+        return None
+    written = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False))
+    places = seen[-1].end, seen[-1].stop
+    before, read = (tokenizer.decode([*prompt_ids, *ids[:place]]) for place in places)
+    if written.endswith(read[len(before) :]):
+        return ""
+    same = len(_common_start(written[::-1], read[::-1]))
+    written, read = (text[-same - 24 :][:48] for text in (written, read))
+    return (
+        f"the chat template writes {written!r} where a rollout has {read!r}: the model learns with "
+        "other texts than it will read (docs/agents.md)."
+    )
 
 
 def _refuse_unmasked(
@@ -224,8 +276,7 @@ def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
         )
     except Exception:  # whatever a template makes of a call that it was not written for
         return None
-    pairs = zip(plain, calling, strict=False)
-    same = "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    same = _common_start(plain, calling)
     before = calling.partition("made-up")[0]
     words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
     return words[0] if words else None
@@ -238,6 +289,11 @@ def told_answer(environment: Any) -> GivenAnswer | None:
     except AttributeError:
         return None
     return None if callable(answer) else _given(answer)
+
+
+def _common_start(one: str, other: str) -> str:
+    pairs = zip(one, other, strict=False)
+    return "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _given(answer: Any) -> GivenAnswer:
@@ -271,9 +327,9 @@ def tell_ends(trainer: Any) -> None:
             template, or `args.generation_kwargs` leaves that token out.
     """
     args, tokenizer, eos_token_ids = trainer.args, trainer._tokenizer, trainer.eos_token_ids
-    ends = [*eos_token_ids]
+    ends, template_kwargs = [*eos_token_ids], args.chat_template_kwargs or {}
     if is_conversational(next(iter(trainer.train_dataset))):
-        ends = turn_ends(tokenizer, eos_token_ids, **(args.chat_template_kwargs or {}))
+        ends = turn_ends(tokenizer, eos_token_ids, **template_kwargs)
     kwargs = args.generation_kwargs or {}
     users_ends = kwargs.get("stop_token_ids" if args.use_vllm else "eos_token_id") or []
     users_ends = [users_ends] if isinstance(users_ends, int) else users_ends
@@ -285,6 +341,8 @@ def tell_ends(trainer: Any) -> None:
             "assistant's message with that."
         )
     ends = [*dict.fromkeys([*ends, *users_ends])]
+    options = {"chat_template": trainer.chat_template, **template_kwargs}
+    trainer.cut_behind_call = lru_cache(256)(partial(_cut_behind_call, tokenizer, ends, options))
     if ends == eos_token_ids:
         return
     trainer.eos_token_ids = trainer.model.generation_config.eos_token_id = ends
@@ -326,6 +384,30 @@ def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) ->
             "eos_token behind the message."
         )
     return [*end_ids, added_ids[0]]
+
+
+def _cut_behind_call(
+    tokenizer: Any, end_ids: Collection[int], options: Any, name: str
+) -> tuple[list[int], int]:
+    """Return the tokens that TRL leaves out before a result, and how many it has too many there.
+
+    TRL takes for a result what the template writes behind the tokenizer's last EOS. A template may
+    end a call with another token, as those of base models do, or with none.
+    """
+    call = {"type": "function", "function": {"name": name, "arguments": {}}}
+    messages = [
+        {"role": "user", "content": "dummy"},  # as in TRL
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+    ]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, **options)
+    ids, behind = (
+        tokenizer.encode(part, add_special_tokens=False)
+        for part in (text, text.rpartition(name)[2])
+    )
+    of_trl = [place for place, token in enumerate(ids, 1) if token == tokenizer.eos_token_id]
+    ends = [len(ids) - len(behind) + n for n, token in enumerate(behind, 1) if token in end_ids]
+    cut, right = (places[-1] if places else len(ids) for places in (of_trl, ends))
+    return ids[right:cut], max(right - cut, 0)
 
 
 def _named(ids: Sequence[int], tokenizer: Any) -> str:
