@@ -106,7 +106,8 @@ def _rows_of(file: str) -> Iterator[dict[str, Any]]:
     try:
         if file.endswith(".zst") and "zstd" not in fsspec.available_compressions():
             raise ValueError("zstandard is not installed: pip install zstandard")
-        with fsspec.open(file, "rb", compression="infer") as opened:
+        reader: Any = fsspec.open(file, "rb", compression="infer")
+        with reader as opened:
             text = opened.read().decode("utf-8-sig")
         lines = _csv_rows(text) if ".csv" in Path(file).suffixes else _json_rows(text)
         for line, row in lines:
@@ -132,7 +133,8 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
     if isinstance(whole, dict):
         lists = [whole[name] for name in ("data", "examples", "rows") if name in whole]
         whole = lists[0] if lists and isinstance(lists[0], list) else [whole]
-    for line, item in enumerate(text.split("\n") if whole is None else whole, 1):
+    items: list[Any] = text.split("\n") if whole is None else whole
+    for line, item in enumerate(items, 1):
         try:
             if whole is not None or item.strip():
                 row = parse(item) if whole is None else item

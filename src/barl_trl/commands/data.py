@@ -1,6 +1,7 @@
 """`barl data check`: what the model will see, and the rows that cannot or should not be used."""
 
 from itertools import islice
+from typing import Any
 
 from ..data import PAPER_SYSTEM_PROMPT, SUSPICIONS, TITLES, load_problems
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
@@ -33,7 +34,8 @@ def run(argv: list[str]) -> int:
     )
     sets = {name: benchmark.texts for name, benchmark in held_out.items()}
     data, report = load_problems(**options, most_parsed=None, evaluation_sets=sets)
-    for number, row in enumerate(islice(data, 3), 1):
+    first: Any = islice(data, 3)
+    for number, row in enumerate(first, 1):
         said = []
         for message in messages_of(row["prompt"]) or ():
             said.append(f"[{message.pop('role')}] {message.pop('content')!r}")

@@ -369,7 +369,8 @@ def share_verdicts(
     rank, world = PartialState().process_index, PartialState().num_processes
     if world == 1:
         return
-    solutions, options = ([row.get(name) for row in rows] for name in ("solution", OPTIONS))
+    columns: Any = ([row.get(name) for row in rows] for name in ("solution", OPTIONS))
+    solutions, options = columns
     local = reward.pairs(generated.completions, solutions, generated.given_answers, options)
     pairs = [pair for pair in dict.fromkeys(gather_object(local)) if None not in pair]
     for verdicts in gather_object([reward.grader.verify_all(pairs[rank::world])]):
