@@ -27,7 +27,6 @@ _PARAMETERS = {
         "evaluate": "eval_dataset ignore_keys metric_key_prefix",
         "_save_checkpoint": "model trial",
         "create_model_card": "model_name dataset_name tags",
-        "save_model": "output_dir _internal_call",
     },
     "trl.extras.profiling": {"profiling_context": "trainer name"},
     "transformers.integrations.sdpa_attention": {

@@ -88,6 +88,15 @@ class Pushes(TrainerCallback):
             )
 
 
+def write_card(trainer: Any, folder: str) -> None:
+    """Write the run's card beside an adapter, where PEFT would write one of its own."""
+    args, whole = trainer.args, str(trainer.args.output_dir)
+    if not Path(folder, "README.md").exists():
+        args.output_dir = folder
+        trainer.create_model_card(Path(args.hub_model_id or whole).name)
+        args.output_dir = whole
+
+
 def complete_card(trainer: Any) -> None:
     """Give the card that TRL wrote an example, and tables of settings, data and last results.
 

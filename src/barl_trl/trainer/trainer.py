@@ -39,7 +39,7 @@ from .checks import (
 from .config import BARLConfig
 from .evaluation import check_benchmarks, evaluate_benchmarks, metrics_of_set
 from .evidence import TaskFunctions
-from .hub import complete_card
+from .hub import complete_card, write_card
 from .metrics import BatchLog
 from .progress import rows_alone
 from .recorder import RolloutRecorder
@@ -286,6 +286,8 @@ class BARLTrainer(ResumeMixin):
         if self._recorder is not None:
             self.add_callback(self._recorder)
         rows_alone(self)
+        if isinstance(self.model, PeftModel):  # its own card says nothing of the run
+            self.model.create_or_update_model_card = partial(write_card, self)
 
     def _choose_judge(self, rewards: Sequence[Any], args: BARLConfig) -> None:
         """Choose the grader of answers and benchmarks, and start the graders' processes."""
@@ -527,13 +529,3 @@ class BARLTrainer(ResumeMixin):
         super().create_model_card(name, dataset_name, tags)
         if self.is_world_process_zero():
             complete_card(self)
-
-    def save_model(self, output_dir=None, _internal_call=False):  # noqa: D102
-        args, whole = self.args, str(self.args.output_dir)
-        card = Path(output_dir or whole, "README.md")
-        is_new = not card.exists()
-        super().save_model(output_dir, _internal_call)
-        if is_new and card.exists():  # PEFT's, which says nothing
-            args.output_dir = str(card.parent)
-            self.create_model_card(Path(args.hub_model_id or whole).name)
-            args.output_dir = whole
