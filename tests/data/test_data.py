@@ -7,13 +7,7 @@ from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from barl_trl.data import (
-    PAPER_SYSTEM_PROMPT,
-    SUSPICIONS,
-    DataReport,
-    contamination,
-    load_problems,
-)
+from barl_trl.data import PAPER_SYSTEM_PROMPT, SUSPICIONS, DataReport, contamination, load_problems
 from barl_trl.hypotheses import why_inadmissible
 from barl_trl.rewards import accuracy_reward
 

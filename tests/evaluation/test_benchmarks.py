@@ -6,12 +6,7 @@ import pytest
 import yaml
 from datasets import Dataset
 
-from barl_trl.evaluation.benchmarks import (
-    BENCHMARKS,
-    Problem,
-    load_benchmarks,
-    parse_benchmarks,
-)
+from barl_trl.evaluation.benchmarks import BENCHMARKS, Problem, load_benchmarks, parse_benchmarks
 from barl_trl.evaluation.generation import Completion
 from barl_trl.graders import extract_answer
 

@@ -18,11 +18,7 @@ from experiments.inquiry.__main__ import main
 from experiments.inquiry.dialogue import DIALOGUES
 from experiments.inquiry.environments import NumberGame
 from experiments.inquiry.inquiry import animals, code, letter_marks, number, words
-from experiments.inquiry.references import (
-    greedy_question,
-    optimal_number_accuracy,
-    reference_play,
-)
+from experiments.inquiry.references import greedy_question, optimal_number_accuracy, reference_play
 
 from ..credit.scored import batches, check, rows, scored
 from ..tiny import tiny_model, tiny_tokenizer

@@ -16,13 +16,7 @@ from barl_trl.posterior import posterior, values_under
 from barl_trl.rewards import cost
 from barl_trl.trainer.config import BARLConfig, own_fields
 from barl_trl.trainer.evidence import TaskFunctions
-from barl_trl.trainer.records import (
-    FOLDER,
-    SCHEMA,
-    file_name,
-    read_metadata,
-    read_records,
-)
+from barl_trl.trainer.records import FOLDER, SCHEMA, file_name, read_metadata, read_records
 from barl_trl.trainer.records import write_records as write_records_of
 
 from ..tiny import tiny_model
