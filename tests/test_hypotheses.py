@@ -23,8 +23,6 @@ from barl_trl.hypotheses import (
     merge_hypotheses,
     no_answer_advice,
     plain_text,
-    truth_answer,
-    why_inadmissible,
 )
 
 MILLION = 10**6
@@ -59,71 +57,7 @@ def test_whole_numbers_of_a_formatted_data_set_are_text(kind):
 # The truth's own column
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("18", "18"),
-        (" 18\n", "18"),
-        (r"\frac{1}{2}", r"\frac{1}{2}"),
-        (r"We get $x = \boxed{7}$.", "7"),
-        ("9 * 2 = <<9*2=18>>18\n#### 18", "18"),
-        ("a #### 1\nb\n#### 1,234 ", "1,234"),
-        (r"$\frac{1}{2}$", r"\frac{1}{2}"),
-        ("$$x$$", "x"),
-        ("$1$ and $2$", "1 and 2"),
-        (r"\$18", r"\$18"),
-        ("$18", "$18"),
-        (
-            "\\begin{pmatrix}\n  1 \\\\\n  2\n\\end{pmatrix}",
-            r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}",
-        ),
-        ("", ""),
-        ("Therefore, the answer is $-2$.", "-2"),
-        ("We add.\n#### 7\nThe answer is: 7", "7"),
-        ("The answer is 9 at first.\n#### 18", "18"),
-        ("**Step 1.** We add.\n**Answer:** 5", "5"),
-        ("The answers differ.", "The answers differ."),
-        ('["7"]', "7"),
-        ('["7", "8"]', ""),
-        ('{"inputs": ["1"]}', ""),
-        ("[7, 8]", "[7, 8]"),
-        ('["unclosed"', '["unclosed"'),
-    ],
-)
-def test_truth_is_read_from_bare_boxed_and_gsm8k_answers(text, answer):
-    assert truth_answer(text) == answer
-
-
 # Admissibility
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        ("42", None),
-        (r"\{1, 2\}", None),
-        (r"\left(0, 1\right]", None),
-        ("Zürich", None),
-        ("", "empty"),
-        (" ", "empty"),
-        ("{1", "unbalanced"),
-        ("1}", "unbalanced"),
-        ("}{", "unbalanced"),
-        ("5\\", "unbalanced"),
-        ("1\n2", "control_characters"),
-        ("1\t2", "control_characters"),
-        ("4\x002", "control_characters"),
-        ("\u202e42", "control_characters"),
-        ("4\u200b2", "control_characters"),
-        ("4\u20282", "control_characters"),
-        ("<eos>", "special_token"),
-        ("1" * 65, "too_long"),
-        ("1" * 64, None),
-        ("9" * MILLION, "too_long"),
-    ],
-)
-def test_what_may_become_a_hypothesis(answer, reason):
-    assert why_inadmissible(answer, max_chars=64, special_tokens=("<eos>", "")) == reason
 
 
 # Hypothesis sets

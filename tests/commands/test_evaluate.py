@@ -285,17 +285,10 @@ def test_the_prompt_is_that_of_training_and_a_token_is_written_nowhere(evaluate,
 @pytest.mark.parametrize(
     "changed",
     [
-        {"model_init_kwargs": "[1]"},
-        {"batch_size": 0},
-        {"temperature": float("inf")},
-        {"temperature": float("nan")},
-        {"num_samples": 6},
-        {"max_tool_calling_iterations": 2},
-        {"top_p": 0.9},
-        {"temperature": 0.0, "top_k": 5},
-        {"temperature": 1.0, "top_p": 0.0},
-        {"temperature": 1.0, "top_k": -1},
-        {"temperature": 1.0, "min_p": 1.5},
+        *[{"model_init_kwargs": "[1]"}, {"batch_size": 0}, {"temperature": float("inf")}],
+        *[{"temperature": float("nan")}, {"num_samples": 6}, {"max_tool_calling_iterations": 2}],
+        *[{"top_p": 0.9}, {"temperature": 0.0, "top_k": 5}, {"temperature": 1.0, "top_p": 0.0}],
+        *[{"temperature": 1.0, "top_k": -1}, {"temperature": 1.0, "min_p": 1.5}],
     ],
 )
 def test_a_value_that_breaks_its_rule_is_refused(changed):

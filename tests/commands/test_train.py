@@ -201,9 +201,6 @@ def look(key: int) -> str:
 
     Args:
         key: The key.
-
-    Returns:
-        Its value.
     """
     return "12"
 
@@ -216,9 +213,6 @@ class Game:
 
         Args:
             key: The key.
-
-        Returns:
-            Its value.
         """
         self.answer = self.hint
         return "12"

@@ -259,14 +259,10 @@ def test_after_ctrl_c_the_next_verdict_is_not_the_interrupted_one(start):
 # From wherever it is called
 
 CALLS = [
-    ("math_verify", "2e", r"e \cdot 2", True),
-    ("math_verify", "2e", r"e \cdot 3", False),
-    ("qwen", r"2\sqrt{3}", r"\sqrt{12}", True),
-    ("qwen", TRUTH, "(((" * 10 + TRUTH, False),
-    ("math_verify", r"3\pi", r"\pi \cdot 3", True),
-    ("math_verify", TRUTH, "1" * MILLION, False),
-    ("string", "0.5", r"\frac12", True),
-    ("math_verify", TRUTH, "4\ud8002", False),
+    *[("math_verify", "2e", r"e \cdot 2", True), ("math_verify", "2e", r"e \cdot 3", False)],
+    *[("qwen", r"2\sqrt{3}", r"\sqrt{12}", True), ("qwen", TRUTH, "(((" * 10 + TRUTH, False)],
+    *[("math_verify", r"3\pi", r"\pi \cdot 3", True), ("math_verify", TRUTH, "1" * MILLION, False)],
+    *[("string", "0.5", r"\frac12", True), ("math_verify", TRUTH, "4\ud8002", False)],
 ]
 EXPECTED = [correct for *_, correct in CALLS]
 

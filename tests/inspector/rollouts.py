@@ -270,9 +270,6 @@ class Game:
 
         Args:
             number: The number.
-
-        Returns:
-            yes or no.
         """
         return "yes" if self.secret >= number else "no"
 
@@ -281,9 +278,6 @@ class Game:
 
         Args:
             number: The answer.
-
-        Returns:
-            That it is noted.
         """
         self.answer = number
         return "noted"

@@ -99,12 +99,6 @@ def test_unscored_rollout_beside_scored_ones_changes_none():
     assert together[-1].w is None and together[-1].methods == {}
 
 
-def test_empty_completion_has_no_steps():
-    empty = make_record(1, steps=0) | {"tokens": [], "token_ids": [], "token_weights": []}
-    [numbers] = derive([empty], METADATA)
-    assert numbers.weights.shape == (0,) and numbers.w.shape == (1, 3)
-
-
 @pytest.mark.parametrize(
     ("belief", "entropy"),
     [([0.25] * 4, 1.0), ([1.0, 0.0], 0.0), ([1.0], 0.0), ([0.5, 0.5, 0.0], math.log(2, 3))],
@@ -118,20 +112,13 @@ def test_entropy_is_a_share_of_the_largest(belief, entropy):
 # What training wrote
 
 NON_DEFAULT = [
-    {"outcome_mode": "hypothesis", "answer_likelihood": "sum"},
-    {"outcome_mode": "hypothesis"},
-    {"answer_likelihood": "sum"},
-    {"answer_likelihood": "token_mean"},
-    {"consistency_beta": math.inf},
-    {"consistency_beta": 0.0},
-    {"plausibility_temperature": 0.5},
-    {"max_hypotheses": 2},
-    {"value_normalization": "group"},
-    {"value_normalization": "none"},
+    *[{"outcome_mode": "hypothesis", "answer_likelihood": "sum"}, {"outcome_mode": "hypothesis"}],
+    *[{"answer_likelihood": "sum"}, {"answer_likelihood": "token_mean"}],
+    *[{"consistency_beta": math.inf}, {"consistency_beta": 0.0}, {"plausibility_temperature": 0.5}],
+    *[{"max_hypotheses": 2}, {"value_normalization": "group"}, {"value_normalization": "none"}],
     {"credit": "progress", "progress_space": "log"},
     {"credit": "information_gain", "progress_space": "log"},
-    {"credit": "gae", "gae_lambda": 0.5},
-    {"credit": "gae_posterior", "gae_lambda": 0.0},
+    *[{"credit": "gae", "gae_lambda": 0.5}, {"credit": "gae_posterior", "gae_lambda": 0.0}],
     {"credit": "belief_critic", "gae_lambda": 1.0, "bootstrap_cut_off": False},
     *(
         {"credit": credit, "credit_baseline": baseline}

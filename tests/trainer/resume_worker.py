@@ -53,9 +53,6 @@ class Guess:
 
         Args:
             number: A number.
-
-        Returns:
-            Another number.
         """
         self.answer = number
         return f"{random.random():.6f}"

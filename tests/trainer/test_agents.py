@@ -34,9 +34,6 @@ def look(key: int) -> str:
 
     Args:
         key: The key.
-
-    Returns:
-        Its value.
     """
     if key < 0:
         raise RuntimeError(r"no \boxed{12}")
@@ -140,15 +137,6 @@ def test_what_is_biased_where_the_model_stops_by_itself_is_told(tmp_path, settin
     assert ("turns" in trainer._said) == (setting == {"credit": "delta_belief"})
 
 
-def test_whitening_is_over_the_models_tokens(tmp_path):
-    trainer = agent(tmp_path, tools=[look], value_normalization="batch", step_size=99)
-    output = played(trainer, ROWS, plays())
-    own = (output["completion_mask"] * output["tool_mask"]).bool()
-    weights = output["advantages"][own]
-    assert weights.mean().item() == pytest.approx(0, abs=1e-5)
-    assert weights.std().item() == pytest.approx(1, abs=1e-2)
-
-
 # Answers
 
 
@@ -164,9 +152,6 @@ class Guess:
 
         Args:
             number: A number.
-
-        Returns:
-            Where the secret is.
         """
         return "equal" if number == self.secret else "no"
 
@@ -175,9 +160,6 @@ class Guess:
 
         Args:
             number: The answer.
-
-        Returns:
-            That it is noted.
         """
         self.answer = number
         return r"noted, not \boxed{5}"
