@@ -9,6 +9,7 @@ import math
 import sys
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import chain
 from statistics import fmean
 from typing import Any
@@ -84,6 +85,9 @@ class BatchLog(TrainerCallback):
         lengths = {name: n if share == 1 else 10 for name, (share, n, _) in _SIGNS.items()}
         self._signs = {name: deque[float](maxlen=length) for name, length in lengths.items()}
         self._scoring = self._training = 0.0  # seconds so far
+        if trainer.log_completions and isinstance(sys.stdout, io.TextIOWrapper):
+            with suppress(OSError):
+                sys.stdout.reconfigure(errors="replace")  # TRL prints tables, not always in UTF-8
 
     def log_rollouts(
         self, batch: Any, local_rollouts: ScoredRollouts, weighed: TokenWeights
@@ -189,8 +193,6 @@ class BatchLog(TrainerCallback):
         for texts in (logs["prompt"], logs["completion"]):
             last = [texts.pop() for _ in range(min(len(rows), len(texts)))]
             texts.extend(map(_table_cell, reversed(last)))
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
         for column in ("hypotheses", "step_values"):
             logs["extra"][column].extend(row.get(column) for row in rows)
         if "advantage" in rows[0]:
@@ -307,6 +309,7 @@ def _local_sums(
     if trainer.credit.hypotheses == "truth":
         sums = {name: sums[name] for name in sums if name not in _OF_SEVERAL}
         truth = rollouts.truth_plausibility  # alone it has all of the posterior
+        has_belief = rollouts.hypothesis_mask
     sums["observation_gain"] = _sum(
         truth[:, 1:] - truth[:, :-1], seen & has_belief.any(dim=1)[:, None]
     )
