@@ -85,9 +85,6 @@ class BatchLog(TrainerCallback):
         lengths = {name: n if share == 1 else 10 for name, (share, n, _) in _SIGNS.items()}
         self._signs = {name: deque[float](maxlen=length) for name, length in lengths.items()}
         self._scoring = self._training = 0.0  # seconds so far
-        if trainer.log_completions and isinstance(sys.stdout, io.TextIOWrapper):
-            with suppress(OSError):
-                sys.stdout.reconfigure(errors="replace")  # TRL prints tables, not always in UTF-8
 
     def log_rollouts(
         self, batch: Any, local_rollouts: ScoredRollouts, weighed: TokenWeights
@@ -193,6 +190,9 @@ class BatchLog(TrainerCallback):
         for texts in (logs["prompt"], logs["completion"]):
             last = [texts.pop() for _ in range(min(len(rows), len(texts)))]
             texts.extend(map(_table_cell, reversed(last)))
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors != "replace":
+            with suppress(OSError):
+                sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
         for column in ("hypotheses", "step_values"):
             logs["extra"][column].extend(row.get(column) for row in rows)
         if "advantage" in rows[0]:
