@@ -7,8 +7,8 @@ import yaml
 from datasets import Dataset
 
 from barl_trl.evaluation.benchmarks import BENCHMARKS, Problem, load_benchmarks, parse_benchmarks
-from barl_trl.evaluation.generation import Completion
 from barl_trl.graders import extract_answer
+from barl_trl.rewards import rollout_answers
 
 Q = "How many?"
 # One row of each as the Hub has it, in all columns that matter, and its true answer.
@@ -169,5 +169,5 @@ def test_the_text_of_an_option_is_its_letter_in_evaluation(tmp_path):
     (tmp_path / "mine.jsonl").write_text(json.dumps(row))
     [problem] = load_benchmarks(parse_benchmarks(f"mine={tmp_path}/mine.jsonl"))["mine"].problems
     assert (problem.text, problem.solution) == ("Which is prime?\n\nA. 4\nB. 5", "B")
-    made = Completion("", 1, False, [], said=r"\boxed{5}")
-    assert made.answer(extract_answer, problem.columns["lettered_options"]) == "B"
+    options = [problem.columns["lettered_options"]]
+    assert rollout_answers([r"\boxed{5}"], extract_answer, None, options) == ["B"]

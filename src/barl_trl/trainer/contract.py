@@ -47,8 +47,8 @@ _NAMES = {
     "max_tool_calling_iterations chat_template_kwargs _sync_tool_dicts _async_tool_dicts "
     "async_loop _run_epoch _get_output_dir _tag_names _name _paper",
     "trl.GRPOConfig": "max_completion_length vllm_importance_sampling_mode num_generations "
-    "per_device_train_batch_size gradient_accumulation_steps generation_batch_size "
-    "steps_per_generation num_iterations loss_type importance_sampling_level "
+    "max_tool_calling_iterations per_device_train_batch_size gradient_accumulation_steps "
+    "generation_batch_size steps_per_generation num_iterations loss_type importance_sampling_level "
     "multi_objective_aggregation off_policy_mask_threshold scale_rewards use_vllm "
     "vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature beta "
     "generation_kwargs chat_template_kwargs vllm_mode sync_ref_model trust_remote_code",

@@ -9,6 +9,7 @@ import math
 import sys
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import chain
 from statistics import fmean
 from typing import Any
@@ -189,8 +190,9 @@ class BatchLog(TrainerCallback):
         for texts in (logs["prompt"], logs["completion"]):
             last = [texts.pop() for _ in range(min(len(rows), len(texts)))]
             texts.extend(map(_table_cell, reversed(last)))
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors != "replace":
+            with suppress(OSError):
+                sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
         for column in ("hypotheses", "step_values"):
             logs["extra"][column].extend(row.get(column) for row in rows)
         if "advantage" in rows[0]:
@@ -307,6 +309,7 @@ def _local_sums(
     if trainer.credit.hypotheses == "truth":
         sums = {name: sums[name] for name in sums if name not in _OF_SEVERAL}
         truth = rollouts.truth_plausibility  # alone it has all of the posterior
+        has_belief = rollouts.hypothesis_mask
     sums["observation_gain"] = _sum(
         truth[:, 1:] - truth[:, :-1], seen & has_belief.any(dim=1)[:, None]
     )

@@ -287,7 +287,7 @@ class BARLTrainer(ResumeMixin):
             self.add_callback(self._recorder)
         rows_alone(self)
         if isinstance(self.model, PeftModel):  # its own card says nothing of the run
-            self.model.create_or_update_model_card = partial(write_card, self)
+            self.model.create_or_update_model_card = partial(write_card, self)  # type: ignore[method-assign]
 
     def _choose_judge(self, rewards: Sequence[Any], args: BARLConfig) -> None:
         """Choose the grader of answers and benchmarks, and start the graders' processes."""
