@@ -507,6 +507,14 @@ def test_turns_that_no_mask_tells_apart_are_refused(tmp_path):
         agent(tmp_path, rollout_func=unmasked).train()
 
 
+def test_a_padding_token_that_an_agent_says_is_no_mistake_of_a_mask(tmp_path):
+    says = [[call("look", key=0) + "<|endoftext|>", "It<|endoftext|> is 12"]] * 4
+    trainer = agent(tmp_path, tools=[look], step_size=99)
+    output = played(trainer, ROWS, says)
+    assert [*map(len, trainer.scored.turns)] == [2] * 4
+    assert output["advantages"].isfinite().all()
+
+
 # The token that a chat template puts behind a message, in the families' templates
 
 CHAT_TEMPLATES = Path(trl.__file__).parent / "chat_templates"

@@ -107,7 +107,7 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
         turns_of(ids, mask, end_ids, runs_are_turns=bool(trainer.tools))
         for ids, mask in zip(completion_ids, own_masks, strict=True)
     ]
-    if masks or trainer.rollout_func is not None:  # else TRL has cut completions behind their end
+    if trainer.rollout_func is not None:  # else TRL says where turns end
         _refuse_unmasked(completion_ids, own_masks, turns, end_ids)
     if masks and not trainer.tools:  # TRL's completions hold the text of others, too
         completions = [
