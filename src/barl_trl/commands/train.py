@@ -382,9 +382,8 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
     except (Exception, KeyboardInterrupt) as error:
         folder = Path(str(args.output_dir))
         checkpoint = last_checkpoint(folder)[0] or ("auto" if left_in(folder) else None)
-        path = shlex.quote(str(checkpoint))
-        option = f" with --resume_from_checkpoint {path}" if checkpoint else ""
-        way_on = f"The same command{option} goes on."
+        option = checkpoint and f" with --resume_from_checkpoint {shlex.quote(checkpoint)}"
+        way_on = f"The same command{option or ''} goes on."
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(way_on) from None
         if not trainer.is_in_train:  # settings, that the checkpoint contradicts
@@ -406,6 +405,5 @@ def _process_group_outliving_ddp() -> Iterator[None]:
     try:
         yield
     finally:
-        if group is not None:
-            gc.collect()  # the trainer is part of cycles
+        gc.collect()  # the trainer is part of cycles
         del group
