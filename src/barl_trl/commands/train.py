@@ -354,7 +354,8 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
 def _show_first_row(trainer: BARLTrainer) -> None:
     """Print a prompt as the model will see it, but for what environments add, and its truth."""
     row: Any = next(iter(trainer.train_dataset or ()))
-    prompt, options = row["prompt"], trainer.args.chat_template_kwargs or {}
+    prompt = row["prompt"]
+    options: Any = trainer.args.chat_template_kwargs or {}
     if messages := messages_of(prompt):
         template: Any = {"tools": trainer.tools or None, "chat_template": trainer.chat_template}
         template |= {"add_generation_prompt": True, "tokenize": False, **options}
