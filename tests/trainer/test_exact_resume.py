@@ -236,7 +236,9 @@ def test_what_was_just_written_and_the_best_stay_whatever_the_clock_says(tmp_pat
     run = train(tmp_path, callback=ClockIsAhead(), **settings)
     (tmp_path / "checkpoint-4-mine").rmdir()
     assert run.state.best_global_step == 4 and steps(tmp_path) == kept
-    assert run.args.save_total_limit == limit
+    written = tmp_path / "checkpoint-12" / "training_args.bin"
+    saved = torch.load(written, weights_only=False)
+    assert run.args.save_total_limit == saved.save_total_limit == limit
 
 
 # An output folder belongs to one run, which resumes with the settings of its checkpoints

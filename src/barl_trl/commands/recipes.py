@@ -131,10 +131,8 @@ def refuse_broken(rules: dict[str, Any], *owners: Any) -> None:
 
 def run(argv: list[str]) -> None:
     """List the files, or print one."""
-    parser = OneLineParser(
-        prog="barl recipes",
-        description="Lists the shipped recipes and accelerate configurations, or prints one.",
-    )
+    text = "Lists the shipped recipes and accelerate configurations, or prints one."
+    parser = OneLineParser(prog="barl recipes", description=text)
     parser.add_argument("name", nargs="?", metavar="NAME", help="the one to print")
     options = parser.parse_args(argv)
     if options.name is not None:

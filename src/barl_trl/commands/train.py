@@ -22,13 +22,7 @@ from huggingface_hub import auth_check, create_repo
 from huggingface_hub.errors import HfHubHTTPError, HTTPError
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from ..data import (
-    MOST_PARSED,
-    PAPER_SYSTEM_PROMPT,
-    load_problems,
-    make_prompt,
-    with_short_prompts,
-)
+from ..data import MOST_PARSED, PAPER_SYSTEM_PROMPT, load_problems, make_prompt, with_short_prompts
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ..evaluation.provenance import record_training
 from ..evaluation.templates import read_tokenizer
@@ -126,31 +120,24 @@ class ScriptArguments:
     def functions(self) -> dict[str, Any]:
         """The user's callables, by the trainer's argument."""
         paths = {name: vars(self)[name] for name in _FUNCTIONS}
-        found: dict[str, Any] = {
-            n: callable_at(path, n) for n, path in paths.items() if path is not None
-        }
+        found = {n: callable_at(path, n) for n, path in paths.items() if path is not None}
         tools = [callable_at(path, "tools") for path in self.tools]
         return found | ({"tools": tools} if tools else {})
-
-    @property
-    def keeps_columns(self) -> bool:
-        """Whether the user's own functions or environment get the other columns of the data."""
-        return bool(self.functions) or any("." in name for name in self.reward_funcs)
 
 
 def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> None:
     """Refuse what would be ignored in silence, or said only when the model is loaded."""
     template, weights, names = script.prompt_template, args.reward_weights, script.reward_funcs
+    is_own_prompt = script.system_prompt != PAPER_SYSTEM_PROMPT
+    evaluates = args.eval_strategy != "no"
     rules = {
         "model_name_or_path must be a Hub id or a local folder": model.model_name_or_path,
         "dataset_name must be a Hub id or a local file": script.dataset_name,
         "learning_rate must be at least 0": args.learning_rate >= 0,
-        "eval_strategy must be set with eval_benchmarks": args.eval_strategy != "no"
-        or not script.eval_benchmarks,
+        "eval_strategy must be set with eval_benchmarks": evaluates or not script.eval_benchmarks,
         "prompt_template must contain {problem}": template is None or "{problem}" in template,
-        "system_prompt must be left out with prompt_template": template is None
-        or script.system_prompt == PAPER_SYSTEM_PROMPT,
-        "solution_column must be left at 'solution': name the file's column with answer_column": (
+        "system_prompt must be left out with prompt_template": not (template and is_own_prompt),
+        "solution_column must be 'solution': name yours with answer_column": (
             args.solution_column == "solution"
         ),
         "lora_task_type must be CAUSAL_LM": model.lora_task_type == "CAUSAL_LM",
@@ -204,41 +191,38 @@ def _refuse_unwritable(args: BARLConfig) -> None:
         made = create_repo(name, token=args.hub_token, private=args.hub_private_repo, exist_ok=True)
         auth_check(made.repo_id, token=args.hub_token, write=True)  # it may be somebody else's
     except (HfHubHTTPError, OSError, ValueError) as error:
-        why = reason(error, args)
-        raise ValueError(
-            f"hub_model_id must be a repository to push to, got {name!r}: {why}"
-        ) from None
-    except HTTPError as error:  # no answer
+        why = f"got {name!r}: {reason(error, args)}"
+        raise ValueError(f"hub_model_id must be a repository to push to, {why}") from None
+    except HTTPError as error:
         args.push_to_hub = False
-        _logger.warning(
-            "the Hub does not answer (%s): only the end is pushed.", reason(error, args)
-        )
+        why = reason(error, args)
+        _logger.warning("the Hub does not answer (%s): only the end is pushed.", why)
 
 
 def _push(trainer: BARLTrainer, dataset: Any) -> None:
     """Push the saved model; the Hub refuses a model card that names a local file."""
-    folder = trainer.args.output_dir
+    args, folder = trainer.args, str(trainer.args.output_dir)
     given = dataset if dataset.count("/") == 1 and not Path(dataset).exists() else None
     try:
         trainer.push_to_hub(dataset_name=given)
     except (HTTPError, OSError, ValueError) as error:
-        why, args = reason(error, trainer.args), trainer.args
-        name = trainer.hub_model_id or args.hub_model_id or Path(str(folder)).name
+        why = reason(error, args)
+        name = trainer.hub_model_id or args.hub_model_id or Path(folder).name
         ignored = ["checkpoint-*", "_*"] + ["beliefs/*"] * (not args.push_beliefs)
         held_back = "".join(f" --exclude '{one}'" for one in ignored)
         raise OSError(
             f"the model is saved in {folder}, but was not pushed to {name}: {why} To push it "
-            f"later: hf upload {name} {shlex.quote(str(folder))} .{held_back}"
+            f"later: hf upload {name} {shlex.quote(folder)} .{held_back}"
         ) from None
     trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
 
 
 def _print_help(parser: RecipeParser, *, lists_all: bool) -> None:
     """Print the options: BARL's and those of the data, or all, also TRL's."""
-    kinds = [kind for kind in BARLConfig.__mro__ if kind.__module__.startswith("barl_trl.")]
-    own = {name for kind in (ScriptArguments, *kinds) for name in inspect.get_annotations(kind)}
+    own = {"model_name_or_path", "output_dir"}
+    own |= {*inspect.get_annotations(ScriptArguments), *inspect.get_annotations(BARLConfig)}
     for action in parser._actions:
-        if not lists_all and action.dest not in (*own, "model_name_or_path", "output_dir"):
+        if not lists_all and action.dest not in own:
             action.help = argparse.SUPPRESS
     parser.epilog = (
         "--config: a YAML file of options, or a name that `barl recipes` lists. --help-all: list "
@@ -304,10 +288,7 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
             **data_sets,
             **script.functions,
         )
-    except (
-        RuntimeError,
-        TypeError,
-    ) as error:  # a tracker is not installed, there is too little memory, ...
+    except (RuntimeError, TypeError) as error:  # no such tracker, too little memory, ...
         raise ValueError(str(error)) from error
 
 
@@ -319,12 +300,14 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
         "prompt_format": script.prompt_template or "{problem}",
         "conversational": not is_plain,
     }
-    keeps = script.keeps_columns
-    benchmarks, left_out = (
-        load_benchmarks(parse_benchmarks(text, name), keep_columns=keeps, option=name)
-        for name in ("eval_benchmarks", "decontaminate")
-        for text in [vars(script)[name]]
-    )
+    # for the user's own functions
+    keeps = bool(script.functions) or any("." in name for name in script.reward_funcs)
+
+    def sets(option: str) -> dict[str, Any]:
+        named = parse_benchmarks(vars(script)[option], option)
+        return load_benchmarks(named, keep_columns=keeps, option=option)
+
+    benchmarks, left_out = sets("eval_benchmarks"), sets("decontaminate")
     if lost := {name: one.skipped for name, one in benchmarks.items() if one.skipped}:
         _logger.warning("rows of benchmarks were skipped: %s", lost)
 
@@ -371,7 +354,8 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
 def _show_first_row(trainer: BARLTrainer) -> None:
     """Print a prompt as the model will see it, but for what environments add, and its truth."""
     row: Any = next(iter(trainer.train_dataset or ()))
-    prompt, options = row["prompt"], trainer.args.chat_template_kwargs or {}
+    prompt = row["prompt"]
+    options: Any = trainer.args.chat_template_kwargs or {}
     if messages := messages_of(prompt):
         template: Any = {"tools": trainer.tools or None, "chat_template": trainer.chat_template}
         template |= {"add_generation_prompt": True, "tokenize": False, **options}
@@ -381,7 +365,7 @@ def _show_first_row(trainer: BARLTrainer) -> None:
 
 def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
     """Train, and say how to go on if it fails; with `is_saved`, Ctrl-C leaves a checkpoint."""
-    args, stop = trainer.args, trainer.stop_together
+    args, stop = trainer.args, trainer.saves_and_stops
     stop.is_saved = is_saved
 
     def ask(signum: int, frame: Any) -> None:
@@ -399,9 +383,8 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
     except (Exception, KeyboardInterrupt) as error:
         folder = Path(str(args.output_dir))
         checkpoint = last_checkpoint(folder)[0] or ("auto" if left_in(folder) else None)
-        path = shlex.quote(str(checkpoint))
-        option = f" with --resume_from_checkpoint {path}" if checkpoint else ""
-        way_on = f"The same command{option} goes on."
+        option = checkpoint and f" with --resume_from_checkpoint {shlex.quote(checkpoint)}"
+        way_on = f"The same command{option or ''} goes on."
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(way_on) from None
         if not trainer.is_in_train:  # settings, that the checkpoint contradicts
@@ -423,6 +406,5 @@ def _process_group_outliving_ddp() -> Iterator[None]:
     try:
         yield
     finally:
-        if group is not None:
-            gc.collect()  # the trainer is part of cycles
+        gc.collect()  # the trainer is part of cycles
         del group

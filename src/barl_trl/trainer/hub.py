@@ -88,11 +88,11 @@ class Pushes(TrainerCallback):
             )
 
 
-def write_card(trainer: Any, folder: str) -> None:
+def write_card(trainer: Any, output_dir: str) -> None:
     """Write the run's card beside an adapter, where PEFT would write one of its own."""
     args, whole = trainer.args, str(trainer.args.output_dir)
-    if not Path(folder, "README.md").exists():
-        args.output_dir = folder
+    if not Path(output_dir, "README.md").exists():
+        args.output_dir = output_dir
         trainer.create_model_card(Path(args.hub_model_id or whole).name)
         args.output_dir = whole
 

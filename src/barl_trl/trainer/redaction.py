@@ -3,12 +3,8 @@
 import re
 from collections.abc import Mapping
 from copy import copy, deepcopy
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from trl import GRPOConfig
-
-_Arguments: Any = GRPOConfig if TYPE_CHECKING else object
+from types import MappingProxyType
+from typing import Any
 
 _NAME = (
     r"(?:[\w-]*(?:secret|passw|credential|-signature|authorization|cookie"
@@ -53,11 +49,16 @@ def redacted(value: Any, *tokens: str | None) -> Any:
     return _GIVEN.sub(r"\1<SECRET>", _LOOK.sub("<SECRET>", value))
 
 
-class RedactedArguments(_Arguments):
-    """Training arguments that are pickled, printed and sent to trackers without their secrets."""
+class RedactedArguments:
+    """Training arguments that are pickled, printed and sent to trackers without their secrets.
+
+    There, `shown` has the user's values of what the trainer changes for a while.
+    """
+
+    shown: Any = MappingProxyType({})
 
     def __getstate__(self) -> dict[str, Any]:  # transformers pickles and pushes them
-        return redacted(vars(self))
+        return redacted(vars(self) | self.shown)
 
     def __copy__(self):
         copied = object.__new__(type(self))
@@ -76,4 +77,5 @@ class RedactedArguments(_Arguments):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, as trackers get them."""
-        return redacted(super().to_dict())
+        arguments: Any = super()
+        return redacted(arguments.to_dict() | self.shown)

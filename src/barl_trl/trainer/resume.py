@@ -112,24 +112,21 @@ def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = Fals
     for path in (folder, folder / FOLDER, folder / "completions"):
         if path.exists() and not path.is_dir():
             raise ValueError(f"output_dir must have a folder {path}, got a file: move it away.")
-    checkpoint, faults, within = None, [], ""
+    checkpoint, faults, places = None, [], _checkpoints(folder)
     if choice in ("true", "auto"):
         checkpoint, faults = last_checkpoint(folder, args.max_steps)
-        if checkpoint is None and faults and args.allow_inexact_resume:
-            checkpoint = str(_checkpoints(folder)[-1])
     elif choice != "false":
-        given = Path(str(resume))
-        fault = _fault(given, args.max_steps)
-        faults = [f"{given}: {fault}"] * bool(fault)
+        places = [Path(str(resume))]
+        fault = _fault(places[0], args.max_steps)
+        checkpoint, faults = (None, [f"{resume}: {fault}"]) if fault else (str(resume), [])
+    if checkpoint is None and faults and args.allow_inexact_resume:
         # a run has a state in its folder, too, from which transformers would go on
-        is_one = given.name.startswith("checkpoint-") or any(given.glob("rng_state*"))
-        checkpoint = str(given) if not fault or (args.allow_inexact_resume and is_one) else None
-        within = "".join(f"; in it lies {one.name}" for one in _checkpoints(given)[-1:])
+        is_one = places[-1].name.startswith("checkpoint-") or any(places[-1].glob("rng_state*"))
+        checkpoint = str(places[-1]) if is_one else None
     if checkpoint is None and choice not in ("auto", "false"):
         raise ValueError(
             "resume_from_checkpoint must be a complete checkpoint, got "
-            f"{'; '.join(faults) or 'none'}{within}: take another, or set allow_inexact_resume "
-            "with a path."
+            f"{'; '.join(faults) or 'none'}: take another, or set allow_inexact_resume."
         )
     if faults:
         logger.warning(f"not complete: {'; '.join(faults)}. Resuming from {checkpoint}.")
@@ -220,21 +217,30 @@ def _reference(trainer: Any, checkpoint: str | Path) -> tuple[Path, list[torch.T
     return Path(checkpoint, name), [part.data for part in parts]
 
 
-class SaveBetweenBatches(TrainerCallback):
-    """Put off what would be saved in the middle of a rollout batch to its last optimizer step.
+class SavesAndStops(TrainerCallback):
+    """Save between two rollout batches; end all processes together; set up what is resumed.
 
-    So is an evaluation that chooses the best model, which is saved next. Where training ends within
-    a rollout batch, the last checkpoint lies there: only a run with no more steps resumes from it.
+    What would be saved within a rollout batch is put off to its last optimizer step, and so is an
+    evaluation that chooses the best model. Where training ends within a rollout batch, the last
+    checkpoint lies there: only a run with no more steps resumes from it.
 
-    When training begins, nothing is left of an earlier `train` that was interrupted, and a resumed
-    run gets the orders of its next epochs, and the moved reference.
+    Training ends once any process is asked to, or has lost what launched it. With `is_saved`, equal
+    on all processes, it ends between two rollout batches with a checkpoint: transformers'
+    `enable_jit_checkpoint` saves within one.
     """
 
     def __init__(self, trainer: "ResumeMixin"):
-        self._trainer, self._put_off = trainer, set()
+        self._trainer, self.is_saved, self.has_stopped = trainer, False, False
+        is_launched = {"TORCHELASTIC_RUN_ID", "BARL_LAUNCHED"} & {*os.environ}
+        self._launcher = os.getppid() if is_launched else None
+
+    def ask(self) -> None:
+        """Ask, on this process, that training ends."""
+        self._trainer.accelerator.set_trigger()
 
     def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        trainer, self._put_off = self._trainer, set()
+        trainer, self._put_off, self.has_stopped = self._trainer, set(), False
+        # an earlier `train` that was interrupted left something
         trainer._step, trainer._current_train_step_time, trainer._buffered_inputs = 0, 0.0, None
         trainer._metrics["train"].clear()
         for _ in range(int(state.epoch or 0) if isinstance(trainer.train_dataset, Dataset) else 0):
@@ -248,44 +254,24 @@ class SaveBetweenBatches(TrainerCallback):
                 part.copy_(value)
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        is_over = control.should_training_stop and not self._trainer.stop_together.has_stopped
-        is_due = self._trainer.is_between_batches or is_over
-        is_best_kept = args.load_best_model_at_end or args.save_strategy == "best"
-        names = ["should_save"] + ["should_evaluate"] * is_best_kept
-        self._put_off |= {name for name in names if getattr(control, name)}
-        for name in names:
-            setattr(control, name, is_due and name in self._put_off)
-        self._put_off -= {*names} if is_due else set()
-
-    on_epoch_end = on_step_end
-
-
-class StopTogether(TrainerCallback):
-    """End training on all processes once any is asked to, or has lost what launched it.
-
-    With `is_saved`, equal on all processes, it ends between two rollout batches with a checkpoint:
-    transformers' `enable_jit_checkpoint` saves within one.
-    """
-
-    def __init__(self, trainer: "ResumeMixin"):
-        self._trainer, self.is_saved, self.has_stopped = trainer, False, False
-        is_launched = {"TORCHELASTIC_RUN_ID", "BARL_LAUNCHED"} & {*os.environ}
-        self._launcher = os.getppid() if is_launched else None
-
-    def ask(self) -> None:
-        """Ask, on this process, that training ends."""
-        self._trainer.accelerator.set_trigger()
-
-    def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        self.has_stopped = False
-
-    def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         if self._launcher not in (None, os.getppid()):  # it would train on, unseen
-            self._trainer.accelerator.set_trigger()
+            self.ask()
         is_watched = self._trainer.is_between_batches if self.is_saved else self._launcher
         if is_watched and self._trainer.accelerator.check_trigger():
             self.has_stopped = control.should_training_stop = True
             control.should_save |= self.is_saved
+        self.on_epoch_end(args, state, control)
+
+    def on_epoch_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        is_over = control.should_training_stop and not self.has_stopped
+        is_due = self._trainer.is_between_batches or is_over
+        is_best_kept = args.load_best_model_at_end or args.save_strategy == "best"
+        for name in ["should_save"] + ["should_evaluate"] * is_best_kept:
+            if getattr(control, name):
+                self._put_off.add(name)
+            setattr(control, name, is_due and name in self._put_off)
+        if is_due:
+            self._put_off.clear()
 
 
 class ResumeMixin(GRPOTrainer):
@@ -304,13 +290,11 @@ class ResumeMixin(GRPOTrainer):
     ref_model: Any
     checkpoint: str | None = None
     _own_folder: str | None = None
-    _most_checkpoints: int | None = None
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.stop_together = StopTogether(self)
-        self.add_callback(self.stop_together)
-        self.add_callback(SaveBetweenBatches(self))
+        self.saves_and_stops = SavesAndStops(self)
+        self.add_callback(self.saves_and_stops)
         self.add_callback(Pushes(self))
 
     @property
@@ -323,12 +307,13 @@ class ResumeMixin(GRPOTrainer):
             self.checkpoint = self._claim(held, resume_from_checkpoint)
             self._own_folder = self.args.output_dir
             # transformers would order checkpoints by time, and at the end delete the last one
-            self._most_checkpoints, self.args.save_total_limit = self.args.save_total_limit, None
+            self.args.shown = {"save_total_limit": self.args.save_total_limit}
+            self.args.save_total_limit = None
             try:
                 output = super().train(self.checkpoint, **kwargs)
             finally:
-                self.args.save_total_limit = self._most_checkpoints
-        if self.stop_together.has_stopped and not self.stop_together.is_saved:
+                self.args.save_total_limit = self.args.shown.pop("save_total_limit")
+        if self.saves_and_stops.has_stopped and not self.saves_and_stops.is_saved:
             raise SystemExit("training ended: what launched this process has ended.")
         return output
 
@@ -362,7 +347,8 @@ class ResumeMixin(GRPOTrainer):
             super()._run_epoch(*args, **kwargs)
 
     def _save_checkpoint(self, model, trial):
-        args, step, limit = self.args, self.state.global_step, self._most_checkpoints or 0
+        args, step = self.args, self.state.global_step
+        limit = args.shown.get("save_total_limit") or 0
         folder = Path(self._get_output_dir(trial), f"checkpoint-{step}")
         if args.should_save:
             (folder / _END).unlink(missing_ok=True)  # an earlier run's
@@ -384,10 +370,10 @@ class ResumeMixin(GRPOTrainer):
         partial = folder / f"{_END}.partial"
         partial.write_text(json.dumps(end, indent=1), encoding="utf-8")
         partial.replace(folder / _END)
-        # later checkpoints are another run's
-        earlier = [one for one in _checkpoints(folder.parent) if int(one.name[11:]) <= step]
-        kept = {folder.resolve(), Path(self.state.best_model_checkpoint or folder).resolve()}
-        others = [one for one in earlier if one.resolve() not in kept]
-        is_enough = self.is_between_batches and limit > 0
-        for checkpoint in others[: max(len(earlier) - max(limit, len(kept)), 0) * is_enough]:
-            shutil.rmtree(checkpoint, ignore_errors=True)
+        if limit > 0 and self.is_between_batches:
+            kept = {folder.name, Path(self.state.best_model_checkpoint or folder).name}
+            others = [one for one in _checkpoints(folder.parent) if one.name not in kept]
+            # later checkpoints are another run's
+            earlier = [one for one in others if int(one.name[11:]) < step]
+            for checkpoint in earlier[::-1][max(limit - len(kept), 0) :]:
+                shutil.rmtree(checkpoint, ignore_errors=True)
