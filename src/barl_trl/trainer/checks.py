@@ -158,18 +158,20 @@ def _check_agents(args: BARLConfig, train_dataset: Any, keywords: dict[str, Any]
     _must(not isinstance(prompt, str),
           f"train_dataset must have messages as prompts with {name}, got {prompt!r:.80}.")
     tool_schemas(keywords.get("tools") or ())
-    given = keywords.get("environment_factory")
     set_seed(args.seed)  # as TRL does before it makes the first environment
-    if isinstance(given, dict):
-        keywords["environment_factory"] = {n: CheckedFactory(one) for n, one in given.items()}
-    elif given:
-        keywords["environment_factory"] = CheckedFactory(given)
+    made = {key: CheckedFactory(one) for key, one in _factories(keywords).items()}
+    if made:
+        keywords["environment_factory"] = made.get(None, made)
+
+
+def _factories(keywords: dict[str, Any]) -> dict[Any, Any]:
+    """Return the factories of environments by name; one alone has None."""
+    given = keywords.get("environment_factory") or {}
+    return given if isinstance(given, dict) else {None: given}
 
 
 def _environments(keywords: dict[str, Any]) -> list[Any]:
-    """Return the first environment of each factory."""
-    given = keywords.get("environment_factory") or {}
-    return [one.first for one in (given.values() if isinstance(given, dict) else [given])]
+    return [factory.first for factory in _factories(keywords).values()]
 
 
 def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, Any]) -> None:
@@ -205,25 +207,28 @@ def _check_dataset(
     keywords: dict[str, Any],
 ) -> None:
     """Refuse a data set without prompts, or too small; only the first row of a stream is read."""
-    columns = {*next(iter(dataset), {})}
-    _must(columns, f"{name} must have rows, got none.")
+    first = next(iter(dataset), {})
+    _must(columns := {*first}, f"{name} must have rows, got none.")
     images = {"image", "images"} & columns
     _must(not images, f"{name} must be text-only, got the column {images}: remove it.")
     _must("prompt" in columns, f"{name} must have the column 'prompt', got {sorted(columns)}: "
           "barl_trl.data.load_problems reads most data sets.")
-    first = next(iter(dataset))
     _must(isinstance(first["prompt"], str) or is_conversational(first),
           f"{name} must have texts or lists of messages as prompts, got {first['prompt']!r:.60}.")
     clashes = (_OF_TRL | {"environments", "rollout_answer"}) & columns
     _must(not clashes, f"{name} must have no column {clashes}: rewards get arguments of that name.")
     empty = _first_empty(dataset if isinstance(dataset, Dataset) else dataset.take(1))
     _must(empty is None, f"{name} must have a prompt in every row, got none in row {empty}.")
-    if name == "train_dataset" and isinstance(dataset, Dataset):
-        prompts = int(args.generation_batch_size or 0) // (args.num_generations or 1)
-        _must(len(dataset) >= prompts,
-              f"{name} must have the {prompts} rows of a rollout batch, got {len(dataset)}.")
     if name == "train_dataset":
+        prompts = int(args.generation_batch_size or 0) // (args.num_generations or 1)
+        _must(not isinstance(dataset, Dataset) or len(dataset) >= prompts,
+              f"{name} must have the {prompts} rows of a rollout batch.")
         first_rows = [*islice(dataset, _LOOKED_AT)]
+        fields = ["hypotheses_column", "prior_column"]
+        fields += ["solution_column"] if args.own_credit.needs_truth else []
+        for field, column in ((field, getattr(args, field)) for field in fields):
+            _must(column is None or column in columns,
+                  f"{field} must name a column of {name}, got {column!r}: {[*first]}.")
         _check_truths(args, first_rows, rewards, keywords)
         _check_hypotheses(args, first_rows)
     if keywords.get("rollout_func") is None:  # it may add columns
@@ -246,19 +251,16 @@ def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[
     environments = _environments(keywords)
     several = isinstance(keywords.get("environment_factory"), dict)
     row = columns - {"environment"} if several else columns  # it chooses one
-    functions: list[Any] = []
-    for one in environments:
-        kind = type(one)
-        functions += [(f"{kind.__name__}.reset", partial(kind.reset, one), row)]
-        if "get_reward" in dir(kind):
-            functions += [(f"{kind.__name__}.get_reward", partial(kind.get_reward, one), set())]
-    columns = columns - {"prompt", "completion"}
-    columns |= {"environments"} if environments else set()
+    methods = [(type(one), one, *pair) for one in environments for pair in
+               (("reset", row), ("get_reward", set())) if hasattr(type(one), pair[0])]
+    functions = [(f"{kind.__name__}.{name}", partial(getattr(kind, name), one), given)
+                 for kind, one, name, given in methods]
+    columns = columns - {"prompt", "completion"} | ({"environments"} if environments else set())
     told = {"rollout_answer"} if environments else set()
-    of_task = columns | {"prompts", "completions", "hypotheses", "steps"}
     functions += [("reward_funcs", reward, columns | _OF_TRL | told) for reward in rewards]
-    for argument in ("observation_likelihood", "hypothesis_rewards"):
-        functions.append((argument, keywords[argument], of_task))
+    of_task = columns | {"prompts", "completions", "hypotheses", "steps"}
+    functions += [(name, keywords[name], of_task)
+                  for name in ("observation_likelihood", "hypothesis_rewards")]
     for argument, function, names in functions:
         try:
             if callable(function) and not isinstance(function, nn.Module):
@@ -277,8 +279,6 @@ def _check_truths(
     column = args.solution_column
     if not args.own_credit.needs_truth:
         return
-    _must(column in rows[0],
-          f"solution_column must name a column of train_dataset, got {column!r}: {[*rows[0]]}.")
     usable = [*filter(is_truth, (truth_answer(row[column]) for row in rows))]
     _must(2 * len(usable) >= len(rows),
           f"solution_column must hold true answers, got {column!r}, which has {len(usable)} usable "
@@ -294,11 +294,8 @@ def _check_truths(
 
 
 def _check_hypotheses(args: BARLConfig, rows: list[dict[str, Any]]) -> None:
-    """Refuse columns of hypotheses and their prior that are missing, or list nothing."""
+    """Refuse columns of hypotheses and their prior that list nothing."""
     listing, weighing, size = args.hypotheses_column, args.prior_column, args.max_answer_chars
-    for field, name in (("hypotheses_column", listing), ("prior_column", weighing)):
-        is_there = name is None or name in rows[0]
-        _must(is_there, f"{field} must name a column of train_dataset, got {name!r}: {[*rows[0]]}.")
     if listing is None:
         return
     pairs = [(row[listing], row.get(weighing or "")) for row in rows]
@@ -325,20 +322,16 @@ def alone_in_launch() -> str | None:
     """Say that `accelerate launch` was asked for several processes, but started one."""
     # it sets the port for several, and starts them where it finds as many GPUs
     is_asked = {"ACCELERATE_USE_CPU", "MASTER_PORT"} <= os.environ.keys()
-    return (
-        "accelerate launch was asked for several processes, but started this one alone. On CPUs "
-        "several need a configuration: barl recipes cpu/ddp > cpu.yaml, and --config_file cpu.yaml."
-        if is_asked and PartialState().num_processes == 1
-        else None
-    )
+    text = ("accelerate launch was asked for several processes, but started this one alone. On CPUs "
+            "it needs --config_file cpu.yaml, which barl recipes cpu/ddp > cpu.yaml writes.")
+    return text if is_asked and PartialState().num_processes == 1 else None
 
 
 def answer_extractor_of(extractor: Any) -> Callable[[str], str | None] | None:
     """Return a user's extractor, which must return a text or None, or that of a grader's name."""
     if isinstance(extractor, str):
         return get_grader(extractor).extract_answer
-    types = (str, type(None))
-    return _checked("answer_extractor", extractor, lambda value: isinstance(value, types), "4")
+    return extractor and _checked("answer_extractor", extractor, "4")
 
 
 def answer_equivalence_of(equivalence: Any) -> Callable[..., bool] | None:
@@ -348,34 +341,28 @@ def answer_equivalence_of(equivalence: Any) -> Callable[..., bool] | None:
     """
     if isinstance(equivalence, str):
         return get_grader(equivalence).equivalent
-    if isinstance(getattr(equivalence, "__self__", None), Grader):
-        return equivalence  # it compares in parallel
-
-    def is_truth_value(verdict: Any) -> bool:
-        # NumPy and PyTorch have their own types of truth values
-        kind = str(getattr(verdict, "dtype", type(verdict).__name__))
-        return kind.removeprefix("torch.") == "bool"
-
-    try:
+    if equivalence is None or isinstance(getattr(equivalence, "__self__", None), Grader):
+        return equivalence  # a grader compares in parallel
+    parameters: Any = ()
+    with suppress(TypeError, ValueError):  # some callables have no signature
         parameters = inspect.signature(equivalence).parameters.values()
-    except (TypeError, ValueError):  # None, and some callables have no signature
-        parameters = ()
     takes_columns = any(one.kind is one.VAR_KEYWORD for one in parameters)
     example = () if takes_columns else ("4", "4")  # the columns are not known yet
-    checked = _checked("answer_equivalence", equivalence, is_truth_value, *example)
-    if takes_columns:
-        checked.takes_columns = True
+    checked = _checked("answer_equivalence", equivalence, *example)
+    checked.takes_columns = takes_columns
     return checked
 
 
-def _checked(argument: str, function: Any, is_right: Callable[[Any], bool], *example: str) -> Any:
-    if function is None:
-        return None
+def _checked(argument: str, function: Any, *example: str) -> Any:
+    is_extractor = argument == "answer_extractor"
 
     def checked(*texts: str, **columns: Any) -> Any:
-        if is_right(value := function(*texts, **columns)):
+        value = function(*texts, **columns)
+        # NumPy and PyTorch have their own types of truth values
+        is_bool = str(getattr(value, "dtype", type(value).__name__)).endswith("bool")
+        if (value is None or isinstance(value, str)) if is_extractor else is_bool:
             return value
-        wanted = "a text or None" if len(texts) == 1 else "True or False"
+        wanted = "a text or None" if is_extractor else "True or False"
         raise TypeError(f"{argument} must return {wanted}, got {value!r:.80}.")
 
     if example:
@@ -451,16 +438,14 @@ def _checked_reset(environment: Any, reset: Callable[..., Any], *values: Any, **
 
 def tool_schemas(tools: Sequence[Any], environment: Any = None) -> list[dict[str, Any]]:
     """Return what chat templates show of tools, and of an environment's public methods."""
-    others, owner = ("reset", "get_reward"), type(environment)
-    names = [name for name, _ in inspect.getmembers(owner, inspect.isfunction)]
-    methods = [name for name in names if not name.startswith("_") and name not in others]
-    named = [(f"{owner.__name__}.{name}", getattr(environment, name)) for name in methods]
+    names = [name for name, _ in inspect.getmembers(type(environment), inspect.isfunction)]
+    methods = [name for name in names if name[0] != "_" and name not in ("reset", "get_reward")]
     schemas = []
-    for name, tool in [*((tool.__name__, tool) for tool in tools), *named]:
+    for tool in [*tools, *(getattr(environment, name) for name in methods)]:
         try:
             schemas.append(get_json_schema(tool))
         except (DocstringParsingException, TypeHintParsingException) as error:
-            raise ValueError(f"tools must have types and a docstring, got {name} ({error}). Begin "
+            raise ValueError(f"tools must have types and a docstring, got {tool!r} ({error}). Begin "
                              "the name of a method that is no tool with _.") from None
     return schemas
 
