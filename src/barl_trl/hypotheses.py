@@ -8,9 +8,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from .graders import Grader, Verdict, extract_answer, verify
@@ -55,24 +56,18 @@ def plain_text(value: Any) -> str | None:
             return str(decimal)
         whole = decimal.to_integral_value()
         return format(whole if decimal == whole else decimal, "f")
-    if hasattr(value, "tolist"):  # a data set's format is "numpy" or "torch"
-        array: Any = value
-        item = array.tolist()
-        while isinstance(item, list) and len(item) == 1:
-            (item,) = item
-        if isinstance(item, float) and not (item.is_integer() and abs(item) < 2**24):
-            return None
-        return plain_text(item)
+    if hasattr(value, "squeeze"):  # a data set's format is "numpy" or "torch"
+        item: Any = value.squeeze().tolist()
+        is_rounded = isinstance(item, float) and not (item.is_integer() and abs(item) < 2**24)
+        return None if is_rounded else plain_text(item)
     return None
 
 
 def parsed(cell: Any) -> Any:
     """Return the object, or list of texts or objects, that a text of JSON holds; else the cell."""
     if isinstance(cell, str) and _JSON.match(cell):
-        try:
+        with suppress(RecursionError, ValueError):
             return json.loads(cell)
-        except (RecursionError, ValueError):
-            pass
     return cell
 
 
@@ -175,12 +170,12 @@ def given_hypotheses(
     numbers = _weights(weights, len(texts))
     found, dropped, tokens = dict[str, float](), Counter[str](), frozenset(special_tokens)
     for cell, weight in zip(texts, numbers or [1.0] * len(texts), strict=True):
-        text = plain_text(cell)
-        reason = "no_text" if text is None else _why_not_listed(text.strip(), max_chars, tokens)
-        if text is None or reason is not None:
-            dropped[str(reason)] += 1
+        text = (plain_text(cell) or "").strip()
+        reason = _why_not_listed(text, max_chars, tokens)
+        if reason is not None:
+            dropped["no_text" if plain_text(cell) is None else reason] += 1
         elif weight > 0:
-            found[text.strip()] = found.get(text.strip(), 0.0) + weight
+            found[text] = found.get(text, 0.0) + weight
     is_unusable = weights is not None and numbers is None
     return GivenHypotheses(found, dict(dropped), is_unusable) if found else None
 
@@ -193,11 +188,9 @@ def _why_not_listed(text: str, max_chars: int, special_tokens: frozenset[str]) -
 def _weights(weights: Any, count: int) -> list[float] | None:
     """Return a row's prior weights; None if they are not weights of this number of hypotheses."""
     weights = weights.tolist() if hasattr(weights, "tolist") else weights
-    if not isinstance(weights, Sequence) or len(weights) != count:
-        return None
-    if not all(isinstance(weight, int | float) and weight >= 0 for weight in weights):
-        return None
-    return [*map(float, weights)] if 0 < sum(weights) < math.inf else None
+    are_weights = isinstance(weights, Sequence) and len(weights) == count
+    are_weights = are_weights and all(isinstance(w, int | float) and w >= 0 for w in weights)
+    return [*map(float, weights)] if are_weights and 0 < sum(weights) < math.inf else None
 
 
 @dataclass(frozen=True)
@@ -325,16 +318,14 @@ def merge_hypotheses(
         >>> merge_hypotheses("0.5", ["0.5", "2", None], equivalent=str.__eq__).answers
         ('0.5', '2')
     """
-    tokens: Any = {"special_tokens": special_tokens}
-    if truth is not None and why_inadmissible(truth, max_chars=MAX_TRUTH_CHARS, **tokens):
+    why_not = partial(why_inadmissible, special_tokens=special_tokens)
+    if truth is not None and why_not(truth, max_chars=MAX_TRUTH_CHARS):
         return None
     dropped, admissible = Counter[str](), list[str | None]()
     for answer in rollout_answers:
-        reason = None
-        if answer is None or answer != truth:
-            reason = "no_answer"
-            if answer is not None:
-                reason = why_inadmissible(answer, max_chars=max_answer_chars, **tokens)
+        reason = "no_answer" if answer is None else None
+        if answer is not None and answer != truth:
+            reason = why_not(answer, max_chars=max_answer_chars)
         dropped.update([reason] if reason else ())
         admissible.append(None if reason else answer)
     if given is not None and is_closed:
@@ -362,10 +353,10 @@ def merge_hypotheses(
         weights = tuple(total or mean for total in sums)
     elif truth is None:
         weights = tuple(float(sum(counts[form] for form in forms)) for forms in kept)
-    members = _members(admissible, kept, dropped)
     lists_truth = None
     if truth is not None and listed:
         lists_truth = any(form in listed for form in classes[0])
+    members = _members(admissible, kept, dropped)
     told = weights, truth is not None, lists_truth, sum(one in late for one in admissible)
     return HypothesisSet(answers, members, dict(dropped), *told)
 
@@ -381,17 +372,12 @@ def _closed(
     """Return the hypotheses of a closed list, the truth first, and the rollouts that answer one."""
     weights, lists_truth, comparisons = dict(given.weights), None, _Comparisons(equivalent)
     if truth is not None:
-        first = _listed_as(truth, [*weights], comparisons)
-        lists_truth = first is not None
-        first = truth if first is None else first
+        same = _listed_as(truth, [*weights], comparisons)
+        lists_truth, first = same is not None, same or truth
         weights = {first: weights.get(first, sum(weights.values()) / len(weights))} | weights
-    texts = [*weights]
-    found = {None: None} | {
-        answer: _listed_as(answer, texts, comparisons)
-        for answer in dict.fromkeys(admissible)
-        if answer is not None
-    }
-    listed = [found[answer] for answer in admissible]
+    texts, answered = [*weights], filter(None, dict.fromkeys(admissible))
+    found = {answer: _listed_as(answer, texts, comparisons) for answer in answered}
+    listed = [answer and found[answer] for answer in admissible]
     if strangers := listed.count(None) - admissible.count(None):
         dropped["not_given"] = strangers
     kept = _most_frequent([[t] for t in texts], weights, most, is_first_kept=truth is not None)
@@ -406,10 +392,9 @@ def _listed_as(answer: str, texts: Sequence[str], comparisons: _Comparisons) -> 
     if answer in texts:
         return answer
     form = _exact_form(answer)
-    if (same := next((text for text in texts if _exact_form(text) == form), None)) is not None:
-        return same
-    near = texts if len(texts) <= _MOST_COMPARED else ()
-    return next((text for text in near if comparisons.equal(text, [answer])), None)
+    same = next((text for text in texts if _exact_form(text) == form), None)
+    near = texts if same is None and len(texts) <= _MOST_COMPARED else ()
+    return next((text for text in near if comparisons.equal(text, [answer])), same)
 
 
 @lru_cache(8192)
@@ -449,9 +434,9 @@ def hypothesis_metrics(
     `no_answer`, `dropped/<reason>` and `uncompared`, which is absent if it is 0, of the rollouts.
     """
     usable = [hypotheses for hypotheses in sets if hypotheses]
-    counts = [len(hypotheses.answers) for hypotheses in usable]
+    number = sum(len(hypotheses.answers) for hypotheses in usable)
     metrics = {
-        "hypotheses_per_prompt": sum(counts) / max(len(counts), 1),
+        "hypotheses_per_prompt": number / max(len(usable), 1),
         "unusable_truths": 1 - len(usable) / len(sets),
         "no_answer": sum(answer is None for answer in answers) / len(answers),
     }

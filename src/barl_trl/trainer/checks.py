@@ -221,8 +221,9 @@ def _check_dataset(
     _must(empty is None, f"{name} must have a prompt in every row, got none in row {empty}.")
     if name == "train_dataset":
         prompts = int(args.generation_batch_size or 0) // (args.num_generations or 1)
-        _must(not isinstance(dataset, Dataset) or len(dataset) >= prompts,
-              f"{name} must have the {prompts} rows of a rollout batch.")
+        number = len(dataset) if isinstance(dataset, Dataset) else prompts
+        _must(number >= prompts,
+              f"{name} must have the {prompts} rows of a rollout batch, got {number}.")
         first_rows = [*islice(dataset, _LOOKED_AT)]
         fields = ["hypotheses_column", "prior_column"]
         fields += ["solution_column"] if args.own_credit.needs_truth else []
@@ -322,8 +323,8 @@ def alone_in_launch() -> str | None:
     """Say that `accelerate launch` was asked for several processes, but started one."""
     # it sets the port for several, and starts them where it finds as many GPUs
     is_asked = {"ACCELERATE_USE_CPU", "MASTER_PORT"} <= os.environ.keys()
-    text = ("accelerate launch was asked for several processes, but started this one alone. On CPUs "
-            "it needs --config_file cpu.yaml, which barl recipes cpu/ddp > cpu.yaml writes.")
+    text = ("accelerate launch was asked for several processes, but started one alone. On CPUs it "
+            "needs a configuration: barl recipes cpu/ddp > cpu.yaml, and --config_file cpu.yaml.")
     return text if is_asked and PartialState().num_processes == 1 else None
 
 
@@ -445,8 +446,9 @@ def tool_schemas(tools: Sequence[Any], environment: Any = None) -> list[dict[str
         try:
             schemas.append(get_json_schema(tool))
         except (DocstringParsingException, TypeHintParsingException) as error:
-            raise ValueError(f"tools must have types and a docstring, got {tool!r} ({error}). Begin "
-                             "the name of a method that is no tool with _.") from None
+            raise ValueError("tools must have types and a docstring, got "
+                             f"{getattr(tool, '__qualname__', tool)} ({error}). Begin the name of "
+                             "a method that is no tool with _.") from None
     return schemas
 
 
@@ -454,6 +456,6 @@ def _logged_as(function: Any) -> str:
     """Return the name of a reward in TRL's log."""
     while isinstance(function, partial):
         function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
     config = getattr(function, "config", None)  # of a reward model
-    name = getattr(config, "_name_or_path", getattr(function, "__name__", type(function).__name__))
-    return name.split("/")[-1]
+    return getattr(config, "_name_or_path", name).split("/")[-1]

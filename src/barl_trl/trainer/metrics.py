@@ -17,6 +17,7 @@ import torch
 from accelerate.utils import gather_object
 from jaxtyping import Float
 from torch import Tensor
+from torch.distributions import Categorical
 from transformers import TrainerCallback
 
 from ..credit.rollouts import ScoredRollouts, at_last_state
@@ -36,17 +37,16 @@ _SIGNS = {
     "unusable_lists": (0.5, 3, "rows have no usable list in hypotheses_column."),
     "unusable_priors": (0.5, 3, "rows have no usable weights in prior_column."),
     "equal": (1, 3, "observation_likelihood tells no hypothesis from another."),
-    "numbers": (
-        *(0.5, 1),
-        "observation_likelihood returns numbers beyond 1e6, or some above 0 and none below, as "
-        "probabilities are: return their logarithms, and -inf for what cannot be.",
-    ),
-    "no_hypothesis": (
-        *(0.5, 1),
-        "no prompt of a rollout batch has a hypothesis, so that nothing is learned from it. They "
-        "are the true answers, lists in hypotheses_column and, without a truth, rollouts' answers.",
-    ),
-}
+    "numbers": (0.5, 1, "observation_likelihood returns numbers beyond 1e6, or some above 0, none "
+                "below, as probabilities are: return logarithms, and -inf for what cannot be."),
+    "no_hypothesis": (0.5, 1, "no prompt of a rollout batch has a hypothesis: nothing is learned. "
+                      "They are true answers, lists in hypotheses_column or, without a truth, "
+                      "rollouts' answers."),
+    "outcome_mismatch": (1, 1, "this share of rewards is not what the credit takes in their place "
+                         "(reward_weights for the true answer, 0 for others, or outcome_under, and "
+                         "costs), and is not trained. Give outcome_under, or mark costs "
+                         "(docs/beliefs.md)."),
+}  # fmt: skip
 """Bad sign -> in what share of the last ten rollout batches, after how many it is said, and what it
 means. With a share of 1 so many in a row must have it, 10 if chance may cause one."""
 _OF_MODEL = (
@@ -55,14 +55,9 @@ _OF_MODEL = (
 )
 _OF_TASK = " The prior or observation_likelihood is wrong, or rollouts bring no observations."
 _OF_BARL = (
-    "credit='barl' with several turns: who asks a question looks no better than who answers at "
-    "once. V(t) assumes that a rollout believes what it answered, and that other hypotheses would "
-    "have brought the same observations (docs/method.md). credit='belief_critic' assumes neither."
-)
-_MISMATCH = (
-    "barl/outcome_mismatch is {:.2g}: this share of rewards is not what the credit takes in their "
-    "place (reward_weights for the true answer, 0 for others, or outcome_under, and costs), and is "
-    "not trained. Give outcome_under, or mark costs (docs/beliefs.md)."
+    "credit='barl' with several turns: who asks looks no better than who answers at once. V(t) "
+    "assumes that a rollout believes what it answered, and would have observed the same under "
+    "other hypotheses (docs/method.md). credit='belief_critic' assumes neither."
 )
 _LIMITS = "max_completion_length, of agents also max_tool_calling_iterations"
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
@@ -122,8 +117,6 @@ class BatchLog(TrainerCallback):
             said = no_answer_advice(*map(fmean, zip(*self._no_answer, strict=True)), limit=_LIMITS)
             trainer._say_once("barl/no_answer", said)
         self._tell_signs(metrics, signs)
-        if share := metrics.get("outcome_mismatch"):
-            trainer._say_once("barl/outcome_mismatch", _MISMATCH.format(share))
         self.log_table(_table_rows(scored, local_rollouts, weighed))
 
     def check_rewards(self, rewards: Float[Tensor, "rollout function"]) -> Tensor:
@@ -137,11 +130,8 @@ class BatchLog(TrainerCallback):
         """
         trainer, is_infinite = self._trainer, rewards.isinf()
         if rewards.isnan().all() and trainer.credit.needs_truth:
-            trainer._say_once(
-                "no reward",
-                f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN "
-                "or None for each, so that nothing is learned from them.",
-            )
+            text = f"reward_funcs returned NaN or None for each of the {len(rewards)} rollouts of "
+            trainer._say_once("no reward", f"{text}a batch: nothing is learned from them.")
         if not is_infinite.any():
             return rewards
         if not trainer.state.global_step:
@@ -186,18 +176,15 @@ class BatchLog(TrainerCallback):
         it has empty dictionaries, so that the table's columns stay equally long.
         """
         rows, logs = gather_object(local_rows), self._trainer._logs
-        for texts in (logs["prompt"], logs["completion"]):
-            last = [texts.pop() for _ in range(min(len(rows), len(texts)))]
-            texts.extend(map(_table_cell, reversed(last)))
+        for name in ("prompt", "completion", "advantages"):
+            last = [logs[name].pop() for _ in range(min(len(rows), len(logs[name])))][::-1]
+            pairs = zip(rows[len(rows) - len(last) :], last, strict=True)
+            own = [row.get("advantage", of_trl) for row, of_trl in pairs]
+            logs[name].extend(own if name == "advantages" else map(_table_cell, last))
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
         for column in ("hypotheses", "step_values"):
             logs["extra"][column].extend(row.get(column) for row in rows)
-        if "advantage" in rows[0]:
-            advantages = logs["advantages"]
-            for _ in range(min(len(rows), len(advantages))):
-                advantages.pop()
-            advantages.extend(row["advantage"] for row in rows)
 
     def _tell_signs(self, metrics: Mapping[str, float], signs: Mapping[str, float]) -> None:
         """Say which bad signs recur, and what they mean."""
@@ -226,6 +213,7 @@ def _bad_signs(trainer: Any, metrics: dict[str, float], outcomes: Tensor) -> dic
     signs["equal"] = equal == 1 and not is_lost
     signs["numbers"] = positive == 1 or large > 0
     signs["no_hypothesis"] = metrics["unusable_truths"] == 1
+    signs["outcome_mismatch"] = metrics.get("outcome_mismatch", 0) > 0
     of_groups = outcomes.view(-1, trainer.num_generations)
     if trainer.credit.hypotheses == "none" or (of_groups == of_groups[:, :1]).all():
         return signs
@@ -251,20 +239,17 @@ def _table_cell(messages: Any) -> Any:
 def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
     """Return a warning of a credit that misleads where rollouts have `few` to `many` turns."""
     name, options = trainer.args.credit, trainer.args.settings["credit_options"]
-    if name == "barl":
+    if many > 1 and name == "barl":
         is_wrong = options.get("outcome_mode") == "hypothesis"
-        text = _OF_BARL + " outcome_mode='hypothesis' is wrong for the same reason." * is_wrong
-        return text if many > 1 else None
-    biased = {
-        "gain_normalization='joint'": options.get("gain_normalization") == "joint",
-        "credit='delta_belief'": name == "delta_belief",
-    }
-    setting = next((setting for setting, is_biased in biased.items() if is_biased), None)
-    text = (
+        return _OF_BARL + " outcome_mode='hypothesis' is wrong for the same reason." * is_wrong
+    is_joint = name != "barl" and options.get("gain_normalization") == "joint"
+    setting = "gain_normalization='joint'" if is_joint else f"credit={name!r}"
+    if not (is_joint or name == "delta_belief") or not few < many or many < 2:
+        return None
+    return (
         f"{setting} compares or sums the n-th turns of rollouts, which have {few} to {many}: that "
         "is biased where the model decides when to stop. Try credit='belief_critic'."
     )
-    return text if setting and few < many and many > 1 else None
 
 
 def _means_of_processes(
@@ -277,11 +262,9 @@ def _means_of_processes(
     totals: Any = torch.cat([moments.flatten(), *sums.values()])
     totals = trainer.accelerator.reduce(totals, reduction="sum")
     moments, pairs = totals[: moments.numel()].view_as(moments), totals[moments.numel() :]
-    means = {
-        name: total / number if number else math.nan
-        for name, (total, number) in zip(sums, pairs.view(-1, 2).tolist(), strict=True)
-    }
-    means["outcome_r2"] = _r2(moments)
+    total, number = pairs.view(-1, 2).unbind(dim=1)
+    averages = (total / number).where(number > 0, math.nan).tolist()
+    means = dict(zip(sums, averages, strict=True)) | {"outcome_r2": _r2(moments)}
     if sums:
         is_equal = (of_groups == of_groups[:, :1]).all(dim=1)
         values: Any = trainer.accelerator.gather(_mean_values(rollouts, weighed))
@@ -425,8 +408,7 @@ def _entropy_of_votes(scored: Any, group_size: int) -> float:
     for hypotheses, listed in zip(scored.sets, lists, strict=True):
         if hypotheses is not None and not hypotheses.has_truth and listed is None:
             votes = Counter(member for member in hypotheses.members if member is not None)
-            shares = [number / votes.total() for number in votes.values()]
-            entropy = -sum(share * math.log(share) for share in shares)
+            entropy = Categorical(torch.tensor([*votes.values()]).double()).entropy().item()
             entropies.append(entropy / math.log(max(group_size, 2)))
     return fmean(entropies) if entropies else math.nan
 
