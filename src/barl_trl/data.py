@@ -88,17 +88,13 @@ class DataReport:
     def __str__(self) -> str:
         """Return the report on one line."""
         said = []
-        for name in ("skipped", "suspicious", "contaminated"):
-            findings: list[Finding] = vars(self)[name]
-            counts = sorted(Counter(finding.reason for finding in findings).items())
-            firsts = {
-                one.reason: f" ({one.answer[:40]!r})"
-                for one in findings[::-1]
-                if one.answer and one.reason in _SHOWN
-            }
-            if counts:
-                texts = ", ".join(f"{n} {reason}{firsts.get(reason, '')}" for reason, n in counts)
-                said.append(f"{TITLES[name]}: {texts}")
+        for name, title in TITLES.items():
+            found: list[Finding] = vars(self)[name]
+            shown = [one for one in found[::-1] if one.answer and one.reason in _SHOWN]
+            firsts = {one.reason: f" ({one.answer[:40]!r})" for one in shown}
+            counts = sorted(Counter(one.reason for one in found).items())
+            texts = [f"{number} {reason}{firsts.get(reason, '')}" for reason, number in counts]
+            said += [f"{title}: {', '.join(texts)}"] if texts else []
         return f"{self.kept} of {self.rows} rows kept" + (f" ({'; '.join(said)})" if said else "")
 
 
@@ -174,20 +170,18 @@ def load_problems(
             seen.add(key)
     suspected = _suspicions(_without(problems, reasons), answers, most_parsed)
     findings = (
-        [Finding(row, reason, answer) for row, (reason, answer) in numbered if reason]
+        [Finding(row, of[row - 1], answer) for row, answer in enumerate(answers, 1) if of[row - 1]]
         for of in (reasons, suspected, _without(found_in, reasons))
-        for numbered in [enumerate(zip(of, answers, strict=True), 1)]
     )
     report = DataReport(len(raw), *findings)
     if not report.kept:
         raise ValueError(f"{path_or_id} must have a usable row, got {report} in {names}.")
     kept = [place for place, reason in enumerate(reasons) if not reason]
-    make: Any = partial(make_prompt, system_prompt=system_prompt, prompt_format=prompt_format)
-    texts = (make(problems[k], conversational=conversational) for k in kept)
-    prompts = [_with_earlier(cells[k], text) for k, text in zip(kept, texts, strict=True)]
+    prompt: Any = {"system_prompt": system_prompt, "prompt_format": prompt_format}
+    prompt |= {"conversational": conversational}
+    prompts = [_with_earlier(cells[k], make_prompt(problems[k], **prompt)) for k in kept]
     solutions, lettered = ([of[k] or None for k in kept] for of in (answers, options))
-    others = raw.select(kept) if keep_columns else None
-    usable = _usable(prompts, solutions, lettered, others)
+    usable = _usable(prompts, solutions, lettered, raw.select(kept) if keep_columns else None)
     path = Path(path_or_id)
     usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
     return usable, report
@@ -220,10 +214,8 @@ def _usable(prompts: Any, solutions: Any, options: Any, raw: "Dataset | None") -
 
     columns = {"prompt": prompts, "solution": solutions}
     columns |= {choices.COLUMN: options} if any(options) else {}
-    try:
-        usable = Dataset.from_dict(columns)
-    except (TypeError, ValueError):  # arguments of tool calls that have no type in common
-        usable = Dataset.from_dict(columns, on_mixed_types="use_json")
+    # arguments of tool calls may have no type in common
+    usable = Dataset.from_dict(columns, on_mixed_types="use_json")
     others = [name for name in raw.column_names if name not in columns] if raw else []
     more = [raw.select_columns(others)] if raw and others else []
     return concatenate_datasets([usable, *more], axis=1)
@@ -272,9 +264,8 @@ def _find(
 
     A problem is a text or messages. A row without options has None for them.
     """
-    of_problem, cells = tables.first_column(
-        rows, "problem_column", [problem] if problem else tables.PROBLEMS, tables.questions
-    )
+    paths = [problem] if problem else tables.PROBLEMS
+    of_problem, cells = tables.first_column(rows, "problem_column", paths, tables.questions)
     for name in tables.PASSAGES if problem is None else ():
         for place, text in enumerate(tables.cells_at(rows, name) or ()):
             if isinstance(text, str) and text.strip() and isinstance(cells[place], str):
@@ -283,17 +274,11 @@ def _find(
     options = [[*texts.values()] if texts else None for texts in labelled]
     cells = [*map(_with_options, cells, options)]
     usual = tables.CHOSEN if any(options) else tables.ANSWERS
-    where, read = f"{of_problem!r}", partial(_answers, options=labelled)
-    if (
-        answer is None
-        and may_lack_answers
-        and not any(tables.cells_at(rows, name) for name in usual)
-    ):
-        return cells, [""] * len(cells), options, where
-    of_answer, answers = tables.first_column(
-        rows, "answer_column", [answer] if answer else usual, read, of_problem
-    )
-    return cells, answers, options, f"{where} and {of_answer!r}"
+    paths, read = [answer] if answer else usual, partial(_answers, options=labelled)
+    if may_lack_answers and not answer and not any(tables.cells_at(rows, path) for path in paths):
+        return cells, [""] * len(cells), options, f"{of_problem!r}"
+    where, answers = tables.first_column(rows, "answer_column", paths, read, of_problem)
+    return cells, answers, options, f"{of_problem!r} and {where!r}"
 
 
 def _with_options(cell: Any, options: Sequence[str] | None) -> Any:
@@ -314,8 +299,6 @@ def _with_earlier(cell: Any, prompt: Any) -> Any:
 
 def _answers(path: str, cells: Sequence[Any], options: Sequence[Any]) -> list[str]:
     """Return the true answer in each cell, "" for none: the letter of an option, where it has."""
-    if not any(options):
-        return [*map(truth_answer, cells)]
     letters = choices.letters_of([plain_text(parsed(cell)) for cell in cells], options)
     pairs = zip(cells, letters, options, strict=True)
     return [(letter or "") if texts else truth_answer(cell) for cell, letter, texts in pairs]
@@ -333,8 +316,9 @@ def _why_skipped(
         return "no_problem"
     if not answer:
         return None if keep_unanswered else "no_answer"
-    is_none = PLACEHOLDER.fullmatch(answer)
-    return "placeholder" if is_none else why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
+    if PLACEHOLDER.fullmatch(answer):
+        return "placeholder"
+    return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
 
 
 def _without(texts: Sequence[str | None], reasons: Sequence[str | None]) -> list[Any]:

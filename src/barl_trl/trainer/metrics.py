@@ -130,8 +130,8 @@ class BatchLog(TrainerCallback):
         """
         trainer, is_infinite = self._trainer, rewards.isinf()
         if rewards.isnan().all() and trainer.credit.needs_truth:
-            text = f"reward_funcs returned NaN or None for each of the {len(rewards)} rollouts of "
-            trainer._say_once("no reward", f"{text}a batch: nothing is learned from them.")
+            text = f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN"
+            trainer._say_once("no reward", f"{text} or None for each, and nothing is learned.")
         if not is_infinite.any():
             return rewards
         if not trainer.state.global_step:
