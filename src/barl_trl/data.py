@@ -214,10 +214,11 @@ def _usable(prompts: Any, solutions: Any, options: Any, raw: "Dataset | None") -
 
     columns = {"prompt": prompts, "solution": solutions}
     columns |= {choices.COLUMN: options} if any(options) else {}
-    # arguments of tool calls may have no type in common
-    usable = Dataset.from_dict(columns, on_mixed_types="use_json")
-    others = [name for name in raw.column_names if name not in columns] if raw else []
-    more = [raw.select_columns(others)] if raw and others else []
+    try:
+        usable = Dataset.from_dict(columns)
+    except (TypeError, ValueError):  # arguments of tool calls that have no type in common
+        usable = Dataset.from_dict(columns, on_mixed_types="use_json")
+    more = [] if raw is None else [raw.remove_columns([*columns.keys() & {*raw.column_names}])]
     return concatenate_datasets([usable, *more], axis=1)
 
 
@@ -248,9 +249,9 @@ def with_short_prompts(
     short = dataset.filter(fits, input_columns="prompt")
     if not len(short):
         raise ValueError(f"max_prompt_length must leave a row, got {most}: all are longer.")
-    if len(short) < len(dataset):
-        left_out = f"{len(dataset) - len(short)} of {len(dataset)} rows left out"
-        logger.warning("%s: prompt of more than max_prompt_length=%d tokens", left_out, most)
+    if left_out := len(dataset) - len(short):
+        text = "%d of %d rows left out: prompt of more than max_prompt_length=%d tokens"
+        logger.warning(text, left_out, len(dataset), most)
     return short
 
 
@@ -299,6 +300,8 @@ def _with_earlier(cell: Any, prompt: Any) -> Any:
 
 def _answers(path: str, cells: Sequence[Any], options: Sequence[Any]) -> list[str]:
     """Return the true answer in each cell, "" for none: the letter of an option, where it has."""
+    if not any(options):
+        return [*map(truth_answer, cells)]
     letters = choices.letters_of([plain_text(parsed(cell)) for cell in cells], options)
     pairs = zip(cells, letters, options, strict=True)
     return [(letter or "") if texts else truth_answer(cell) for cell, letter, texts in pairs]
@@ -331,17 +334,15 @@ def _suspicions(
 ) -> list[str | None]:
     """Return why each row deserves a look; None if it does not, or has an empty problem."""
     reasons: list[str | None] = [None] * len(problems)
-    if most_parsed == 0:
-        return reasons
-    looked_at = [place for place, problem in enumerate(problems) if problem]
+    looked_at = [place for place, problem in enumerate(problems) if problem and most_parsed != 0]
     unread = unreadable([answers[k] for k in looked_at if answers[k]], most_parsed)
     firsts: dict[str, int] = {}
     for place in looked_at:
         answer, key = answers[place], _key(problems[place])
-        first = firsts.setdefault(key, place)
+        first, letter = firsts.setdefault(key, place), re.fullmatch(r"\(?([A-J])\)?", answer)
         if why := why_none(answer):
             reasons[place] = why
-        elif _lacks_option(problems[place], answer):
+        elif letter and not re.search(rf"\b{letter[1]} ?[.:)\]}}]", problems[place]):
             reasons[place] = "options"
         elif answer in unread:
             reasons[place] = "unreadable"
@@ -351,11 +352,6 @@ def _suspicions(
         if not answers[first]:
             firsts[key] = place  # later answers are compared with the first that there is
     return reasons
-
-
-def _lacks_option(problem: str, answer: str) -> bool:
-    letter = re.fullmatch(r"\(?([A-J])\)?", answer)
-    return bool(letter) and not re.search(rf"\b{letter[1]} ?[.:)\]}}]", problem)
 
 
 def _key(problem: str) -> str:

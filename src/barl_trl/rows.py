@@ -111,14 +111,14 @@ def _rows_of(file: str) -> Iterator[dict[str, Any]]:
             text = opened.read().decode("utf-8-sig")
         lines = _csv_rows(text) if ".csv" in Path(file).suffixes else _json_rows(text)
         for line, row in lines:
-            if isinstance(row, str):
-                logger.warning("%s:%d is no row of the data set: %s", file, line, row)
-            yield {} if isinstance(row, str) else row
+            if not isinstance(row, dict):
+                logger.warning("%s:%d is no row of the data set: %.90s", file, line, row)
+            yield row if isinstance(row, dict) else {}
     except (OSError, EOFError, RecursionError, ValueError) as error:  # or a UnicodeDecodeError
         raise ValueError(f"{file} must be readable, got {error}.") from None
 
 
-def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
+def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
     """Yield the objects of an array, of JSON lines or of `{"data": [...]}`, or what is wrong.
 
     A row that is an array has the columns 0, 1, and so on.
@@ -140,12 +140,12 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
                 row = parse(item) if whole is None else item
                 if isinstance(row, list) and isinstance(whole, list):
                     row = {str(place): cell for place, cell in enumerate(row)}
-                yield line, row if isinstance(row, dict) else f"{row!r:.40}"
+                yield line, row
         except (RecursionError, ValueError) as error:
-            yield line, str(error)
+            yield line, error
 
 
-def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
+def _csv_rows(text: str) -> Iterator[tuple[int, Any]]:
     reader, row = csv.DictReader(io.StringIO(text)), {}
     while row is not None:
         try:
@@ -293,9 +293,9 @@ def _hint(rows: "Dataset", option: str, taken: str) -> str:
         else:
             found[path] += bool(problem_text(*questions(path, [cell])))
     names = [shlex.quote(path) for path, count in found.items() if 2 * count >= len(first)]
-    others = f" (or {', '.join(names[1:4])})" if names[1:] else ""
-    none = f"name it with --{option}, or write a text with {{columns}} in it"
-    return f"try --{option} {names[0]}{others}" if names else none
+    if not names:
+        return f"name it with --{option}, or write a text with {{columns}} in it"
+    return f"try --{option} {' or '.join(names[:4])}"
 
 
 def questions(path: str, cells: Sequence[Any]) -> list[Any]:
@@ -324,9 +324,8 @@ def why_none(answer: str) -> str | None:
     if _CODE.search(answer):
         return "code"
     of_words = len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", answer))
-    is_sentence = of_words > 4 and answer.endswith((".", "!", "?"))
-    is_sentence |= of_words > 3 and "=" in answer
-    return "sentence" if is_sentence or of_words > 14 else None
+    most = 3 if "=" in answer else 4 if answer.endswith((".", "!", "?")) else 14
+    return "sentence" if of_words > most else None
 
 
 # Multiple choice

@@ -109,16 +109,16 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
     length: Any = args.max_completion_length
     given = arguments["reward_funcs"] or []
     rewards = resolve_rewards(given, args.extraction, max_completion_length=length)
-    rewards = rewards if isinstance(rewards, list) else [rewards]
+    arguments["reward_funcs"] = rewards = rewards if isinstance(rewards, list) else [rewards]
     names = [_logged_as(reward) for reward in rewards if callable(reward)]
     _must(len({*names}) == len(names), f"reward_funcs must have names of their own, got {names}.")
     refuse_unusable_tokenizer(arguments["processing_class"], train_dataset)
-    _check_task(args, rewards, arguments)
+    _check_task(args, arguments)
     sets = arguments["eval_dataset"]
     sets = sets if isinstance(sets, dict) else {"eval_dataset": sets}
     for name, dataset in {"train_dataset": train_dataset, **sets}.items():
         if isinstance(dataset, _DATA):
-            _check_dataset(name, dataset, args, rewards, arguments)
+            _check_dataset(name, dataset, args, arguments)
     return rewards
 
 
@@ -152,8 +152,7 @@ def _check_agents(args: BARLConfig, train_dataset: Any, keywords: dict[str, Any]
           f"vllm_mode must be 'colocate' with {name}: TRL would mix up the processes' rollouts.")
     is_fsdp = args.fsdp or parse_flag_from_env("ACCELERATE_USE_FSDP")
     _must(args.use_vllm or not (is_fsdp or is_deepspeed_zero3_enabled()),
-          f"use_vllm must be True with {name} and ZeRO-3 or FSDP: the processes would generate "
-          "unequally often, and wait for each other.")
+          f"use_vllm must be True with {name} and ZeRO-3 or FSDP, or processes wait for each other.")
     prompt = next(iter(train_dataset), {}).get("prompt")
     _must(not isinstance(prompt, str),
           f"train_dataset must have messages as prompts with {name}, got {prompt!r:.80}.")
@@ -174,7 +173,7 @@ def _environments(keywords: dict[str, Any]) -> list[Any]:
     return [factory.first for factory in _factories(keywords).values()]
 
 
-def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, Any]) -> None:
+def _check_task(args: BARLConfig, keywords: dict[str, Any]) -> None:
     """Refuse functions of the task that change nothing, and rewards that they would replace."""
     credit, belief = args.credit, args.belief
     is_expected = args.own_credit.replaces_outcome
@@ -186,7 +185,7 @@ def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, An
           f"outcome_under must be None with credit={credit!r}: 'bayes' takes it.")
     _must(predicts is None or args.own_credit.hypotheses == "rollouts",
           f"hypothesis_rewards must be None with credit={credit!r} and belief={belief!r}.")
-    environments = _environments(keywords)
+    environments, rewards = _environments(keywords), keywords["reward_funcs"]
     names = [_logged_as(reward) for reward in rewards if not getattr(reward, "is_cost", False)]
     # each rollout gets the reward of its own environment
     names += [type(one).__name__ for one in environments if hasattr(one, "get_reward")][:1]
@@ -202,10 +201,7 @@ def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, An
                       "21 % (docs/credit.md): take belief='task', or 'rloo'.", stacklevel=5)
 
 
-def _check_dataset(
-    name: str, dataset: Dataset | IterableDataset, args: BARLConfig, rewards: Sequence[Any],
-    keywords: dict[str, Any],
-) -> None:
+def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str, Any]) -> None:
     """Refuse a data set without prompts, or too small; only the first row of a stream is read."""
     first = next(iter(dataset), {})
     _must(columns := {*first}, f"{name} must have rows, got none.")
@@ -225,15 +221,16 @@ def _check_dataset(
         _must(number >= prompts,
               f"{name} must have the {prompts} rows of a rollout batch, got {number}.")
         first_rows = [*islice(dataset, _LOOKED_AT)]
-        fields = ["hypotheses_column", "prior_column"]
-        fields += ["solution_column"] if args.own_credit.needs_truth else []
-        for field, column in ((field, getattr(args, field)) for field in fields):
-            _must(column is None or column in columns,
+        named = {field: getattr(args, field) for field in ("hypotheses_column", "prior_column")}
+        named = {field: column for field, column in named.items() if column is not None}
+        named |= {"solution_column": args.solution_column} if args.own_credit.needs_truth else {}
+        for field, column in named.items():
+            _must(column in columns,
                   f"{field} must name a column of {name}, got {column!r}: {[*first]}.")
-        _check_truths(args, first_rows, rewards, keywords)
+        _check_truths(args, first_rows, keywords)
         _check_hypotheses(args, first_rows)
     if keywords.get("rollout_func") is None:  # it may add columns
-        _check_signatures(columns, rewards, keywords)
+        _check_signatures(columns, keywords)
 
 
 def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
@@ -247,7 +244,7 @@ def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
     return None
 
 
-def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[str, Any]) -> None:
+def _check_signatures(columns: set[str], keywords: dict[str, Any]) -> None:
     """Refuse functions that do not take the arguments that they get."""
     environments = _environments(keywords)
     several = isinstance(keywords.get("environment_factory"), dict)
@@ -258,7 +255,8 @@ def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[
                  for kind, one, name, given in methods]
     columns = columns - {"prompt", "completion"} | ({"environments"} if environments else set())
     told = {"rollout_answer"} if environments else set()
-    functions += [("reward_funcs", reward, columns | _OF_TRL | told) for reward in rewards]
+    to_rewards = columns | _OF_TRL | told
+    functions += [("reward_funcs", one, to_rewards) for one in keywords["reward_funcs"]]
     of_task = columns | {"prompts", "completions", "hypotheses", "steps"}
     functions += [(name, keywords[name], of_task)
                   for name in ("observation_likelihood", "hypothesis_rewards")]
@@ -273,9 +271,7 @@ def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[
             raise ValueError(f"{argument} must take {must}, got {got}: {error}.") from None
 
 
-def _check_truths(
-    args: BARLConfig, rows: list[dict[str, Any]], rewards: Sequence[Any], keywords: dict[str, Any]
-) -> None:
+def _check_truths(args: BARLConfig, rows: Sequence[Any], keywords: dict[str, Any]) -> None:
     """Refuse true answers that are missing, or that the grader does not read."""
     column = args.solution_column
     if not args.own_credit.needs_truth:
@@ -284,12 +280,12 @@ def _check_truths(
     _must(2 * len(usable) >= len(rows),
           f"solution_column must hold true answers, got {column!r}, which has {len(usable)} usable "
           f"ones in the first {len(rows)} rows. `barl data check` lists the rows of a file.")
-    graders = [reward.grader.name for reward in rewards if isinstance(reward, AccuracyReward)]
+    accuracy = [one for one in keywords["reward_funcs"] if isinstance(one, AccuracyReward)]
+    graders = [reward.grader.name for reward in accuracy]
     is_default = not graders and keywords.get("answer_equivalence") is None
     if is_default or "math_verify" in graders:
         unread = unreadable(usable, _LOOKED_AT)
-        number = sum(truth in unread for truth in usable)
-        _must(2 * number <= len(usable),
+        _must(2 * sum(truth in unread for truth in usable) <= len(usable),
               f"solution_column must hold what math_verify reads, got {min(unread, default='')!r}: "
               "name another column, or grade with reward_funcs='string'.")
 
@@ -379,8 +375,8 @@ def checked_reward(reward: Any, name: str) -> Any:
             pairs = zip(output, prompts, strict=True)
             return [None if one is None else float(one + 0.0) for one, _ in pairs]  # no texts
         except (TypeError, ValueError):
-            raise ValueError(f"reward_funcs must return a list of {len(prompts)} numbers, one for "
-                             f"each completion, got {output!r:.80} from {name}.") from None
+            raise ValueError(f"reward_funcs must return {len(prompts)} numbers, one for each "
+                             f"completion, got {output!r:.80} from {name}.") from None
 
     async def wait(**columns: Any) -> list[float | None]:
         return read(await reward(**columns), columns["prompts"])
@@ -416,8 +412,8 @@ class CheckedFactory:
         is_right = inspect.isfunction(reset) and not inspect.iscoroutinefunction(reset)
         _must(is_right and hasattr(made, "__dict__"), "environment_factory must make objects with "
               f"a method reset, neither async nor with __slots__, got {made!r:.80}.")
-        _must(all(made is not other for other in self._made), "environment_factory must make an "
-              f"object for each rollout, got {made!r:.80} twice.")
+        _must(all(made is not other for other in self._made),
+              f"environment_factory must make one for each rollout, got {made!r:.80} twice.")
         self._made.append(made)
         vars(made)["reset"] = partial(_checked_reset, made, made.reset)
         return made

@@ -99,14 +99,12 @@ class BatchLog(TrainerCallback):
             metrics["scoring_tokens"] = sum(tokens)
         else:
             metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
-        if scored.given is not None:
-            metrics |= given_metrics(scored.given)
+        metrics |= {} if scored.given is None else given_metrics(scored.given)
         metrics |= _means_of_processes(trainer, batch, local_rollouts, weighed)
         if not trainer.credit.needs_truth:
             metrics["answer_entropy"] = _entropy_of_votes(scored, trainer.num_generations)
         metrics = {name: value for name, value in metrics.items() if not math.isnan(value)}
-        signs = _bad_signs(trainer, metrics, batch.outcomes)
-        logged = trainer._metrics["train"]
+        signs, logged = _bad_signs(trainer, metrics, batch.outcomes), trainer._metrics["train"]
         for name, value in metrics.items():
             logged[f"barl/{name}"].append(value)
         self._scoring += sum(logged.get("barl/scoring_seconds", [])[-1:])
@@ -130,19 +128,15 @@ class BatchLog(TrainerCallback):
         """
         trainer, is_infinite = self._trainer, rewards.isinf()
         if rewards.isnan().all() and trainer.credit.needs_truth:
-            text = f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN"
-            trainer._say_once("no reward", f"{text} or None for each, and nothing is learned.")
+            text = f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned "
+            trainer._say_once("no reward", f"{text}NaN or None for each, and nothing is learned.")
         if not is_infinite.any():
             return rewards
         if not trainer.state.global_step:
-            row, column = is_infinite.nonzero()[0].tolist()
-            raise ValueError(
-                f"{trainer.reward_func_names[column]} must return finite rewards, got "
-                f"{rewards[row, column].item()}: return None for a completion without a reward."
-            )
-        share = is_infinite.any(dim=1).float().mean().item()
-        metrics = trainer._metrics["train" if trainer.model.training else "eval"]
-        metrics["infinite_rewards"].append(share)
+            name = trainer.reward_func_names[int(is_infinite.nonzero()[0, 1])]
+            raise ValueError(f"{name} must return finite rewards or None, got infinity.")
+        logged = trainer._metrics["train" if trainer.model.training else "eval"]
+        logged["infinite_rewards"].append(is_infinite.any(dim=1).float().mean().item())
         return rewards.masked_fill(is_infinite, math.nan)
 
     def log_clipped_ratios(self, output: Mapping[str, Any]) -> None:
@@ -150,17 +144,16 @@ class BatchLog(TrainerCallback):
         TRL's `_generate_and_score_completions` returned. TRL logs only what came of them.
         """
         trainer, ratio = self._trainer, output["importance_sampling_ratio"]  # (B, L) or (B, 1)
-        bounds = [0.0]  # what a ratio beyond a bound became
-        if not trainer.vllm_importance_sampling_mode.endswith("mask"):
-            names = ("vllm_importance_sampling_clip_min", "vllm_importance_sampling_clip_max")
-            bounds = [bound for name in names if (bound := getattr(trainer, name)) is not None]
+        names = [f"vllm_importance_sampling_clip_{of}" for of in ("min", "max")]
+        bounds = [bound for name in names if (bound := getattr(trainer, name)) is not None]
+        if trainer.vllm_importance_sampling_mode.endswith("mask"):
+            bounds = [0.0]  # what a ratio beyond a bound became
         mask = (output["completion_mask"] * output.get("tool_mask", 1)).bool()
         is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))
         counts = torch.stack([(is_clipped & mask).sum(), mask.sum()])
         clipped, number = trainer.accelerator.reduce(counts, reduction="sum").tolist()
-        metrics = trainer._metrics["train" if trainer.model.training else "eval"]
-        name = "sampling/importance_sampling_ratio/frac_clipped"
-        metrics[name].append(clipped / max(number, 1))
+        logged = trainer._metrics["train" if trainer.model.training else "eval"]
+        logged["sampling/importance_sampling_ratio/frac_clipped"].append(clipped / max(number, 1))
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         metrics = self._trainer._metrics["train"]
@@ -285,7 +278,7 @@ def _local_sums(
     seen = torch.zeros_like(rollouts.step_mask)
     for row, ends, turns in zip(seen, scored.step_ends, scored.turns, strict=True):
         stops = {turn.stop for turn in turns if turn.has_observation}
-        row[: len(ends)] = torch.tensor([end in stops for end in ends], dtype=torch.bool)
+        row[: len(ends)] = row.new_tensor([end in stops for end in ends])
     truth, has_belief = rollouts.belief[..., 0], rollouts.hypothesis_mask[:, 1:]
     if trainer.credit.hypotheses == "truth":
         sums = {name: sums[name] for name in sums if name not in _OF_SEVERAL}
@@ -297,10 +290,10 @@ def _local_sums(
         del sums["discrepancy"]
     has_truth = seen.new_tensor([bool(one and one.has_truth) for one in scored.local_sets])
     if trainer.credit.replaces_outcome:
-        outcomes = batch.local(batch.outcomes)
-        costs = 0 if rollouts.costs is None else rollouts.costs
-        is_right = torch.isclose(outcomes, rollouts.outcomes_if_true[:, 0] + costs, atol=1e-4)
-        sums["outcome_mismatch"] = _sum(~is_right, has_truth & outcomes.isfinite())
+        outcomes, costs = batch.local(batch.outcomes), rollouts.costs
+        replaced = rollouts.outcomes_if_true[:, 0] + (0 if costs is None else costs)
+        is_wrong = ~torch.isclose(outcomes, replaced, atol=1e-4)
+        sums["outcome_mismatch"] = _sum(is_wrong, has_truth & outcomes.isfinite())
     if belief != "model":
         is_text = not generated.has_tools and generated.masks is None
         seen = rollouts.step_mask if is_text else seen  # each step of a text may tell something
@@ -421,11 +414,11 @@ def _table_rows(
     means = (weighed.weights.sum(dim=1) / weighed.mask.sum(dim=1).clamp(min=1)).tolist()
     columns = scored.local_sets, weighed.values, scored.step_ends, means, local_rollouts.members
     table = []
-    for n, (hypotheses, values, ends, mean, member) in enumerate(zip(*columns, strict=True)):
+    for hypotheses, values, ends, mean, member, masses in zip(*columns, belief, strict=True):
         shown = list(hypotheses.answers) if hypotheses else []
         if belief.shape[2]:
             truth = 0 if hypotheses and hypotheses.has_truth else None
-            shown = [shown[i] for i in likeliest(belief[n, :, : len(shown)], truth, member)]
+            shown = [shown[i] for i in likeliest(masses[:, : len(shown)], truth, member)]
         values = [round(value, 4) for value in values[: len(ends)].tolist()]
         table.append({"hypotheses": shown or None, "step_values": values, "advantage": mean})
     return table
