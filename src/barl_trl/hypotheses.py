@@ -6,7 +6,7 @@ Nothing here may stop or hang training, whatever a policy writes.
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -284,26 +284,24 @@ def merge_hypotheses(
     """Merge the answers of a prompt's rollouts with the true answer into a hypothesis set.
 
     The truth is representative 0. Each distinct answer joins the first representative that it
-    matches both ways, else it becomes a new one: equivalence is not transitive, so a chain of
-    near-equal answers may not join up. Short answers go first, so that the order of the rollouts
-    does not matter. Hypotheses stand in rollout order. The form that is scored is the most frequent
-    one of a hypothesis, the first seen on ties; the truth counts as one occurrence.
+    matches both ways, else it becomes a new one: equivalence is not transitive. Short answers go
+    first, so that the order of the rollouts does not matter. Hypotheses stand in rollout order.
+    The most frequent form of one is scored, the first seen on ties; the truth counts once.
 
     Given hypotheses join them. A hypothesis that is not given has the mean weight of those that
     are. Without a truth and without given hypotheses the prior weights are the votes: the numbers
     of rollouts that gave each answer.
 
-    With `is_closed` the given list is all there is, as in a task that says what may be true. Texts
-    of the list are hypotheses of their own, and a rollout whose answer is not in it has none. In a
-    list of more than 32 an answer is looked for by its normal form alone.
+    With `is_closed` the given list is all there is. Its texts are hypotheses of their own, and a
+    rollout whose answer is not in it has none. In a list of more than 32 an answer is looked for by
+    its normal form alone.
 
     Args:
         truth: The true answer, of at most 512 characters. It is exempt from `max_answer_chars`, and
             so are rollouts that repeat it. None: it is not known, and no hypothesis is special.
         rollout_answers: Answer of each rollout in the group; None without one.
-        equivalent: Whether the second answer is the same as the first, taken as true. A grader's
-            [`~barl_trl.graders.Grader.equivalent`] compares in parallel, and an answer whose
-            comparison timed out is not compared again.
+        equivalent: Whether the second answer is the same as the first, taken as true. That of a
+            [`~barl_trl.graders.Grader`] compares in parallel, and no answer again that timed out.
         given: The hypotheses that the row lists.
         is_closed: Whether these are the only ones, with the truth.
         max_answer_chars: Most characters of a rollout's answer that becomes a hypothesis, >= 1.
@@ -339,23 +337,20 @@ def merge_hypotheses(
 
     # the texts of a list are hypotheses of their own
     stands_for, late = representatives(counts, equivalent, first=truth, apart=listed)
-    groups: dict[str, list[str]] = {}  # they and their forms stay in their order
+    groups = defaultdict[str, list[str]](list)  # they and their forms stay in their order
     for form in counts:
-        groups.setdefault(stands_for[form], []).append(form)
+        groups[stands_for[form]].append(form)
     classes = [*groups.values()]
     kept = _most_frequent(classes, counts, max_hypotheses, is_first_kept=truth is not None)
     # max keeps the first of equals, and the forms are in the order in which they were seen
     answers = tuple(max(forms, key=counts.__getitem__) for forms in kept)
-    weights: tuple[float, ...] = ()
-    if listed:
-        mean = sum(listed.values()) / len(listed)
-        sums = [sum(listed.get(form, 0.0) for form in forms) for forms in kept]
-        weights = tuple(total or mean for total in sums)
-    elif truth is None:
-        weights = tuple(float(sum(counts[form] for form in forms)) for forms in kept)
-    lists_truth = None
-    if truth is not None and listed:
-        lists_truth = any(form in listed for form in classes[0])
+    # without a truth and a list the votes are the prior
+    masses: Mapping[str, float] = listed or (counts if truth is None else {})
+    mean = sum(masses.values()) / max(len(masses), 1)
+    sums = [sum(masses.get(form, 0.0) for form in forms) for forms in kept]
+    weights = tuple(float(total) or mean for total in sums) if masses else ()
+    is_known = truth is not None and listed
+    lists_truth = any(form in listed for form in classes[0]) if is_known else None
     members = _members(admissible, kept, dropped)
     told = weights, truth is not None, lists_truth, sum(one in late for one in admissible)
     return HypothesisSet(answers, members, dict(dropped), *told)
@@ -410,8 +405,8 @@ def _most_frequent(
 ) -> list[list[str]]:
     """Keep the most frequent classes, and the first one if it is the truth's, in their order."""
     frequency = [sum(counts[form] for form in forms) for forms in classes]
-    order = range(len(classes))
-    places = sorted(order, key=lambda i: (not (is_first_kept and i == 0), -frequency[i]))
+    frequency[:1] = [math.inf] if is_first_kept else frequency[:1]
+    places = sorted(range(len(classes)), key=lambda i: -frequency[i])
     return [classes[i] for i in sorted(places[:most])]
 
 
@@ -419,10 +414,10 @@ def _members(
     answers: Sequence[str | None], kept: Sequence[Sequence[str]], dropped: Counter[str]
 ) -> tuple[int | None, ...]:
     """Return the class that each answer is in, and count those whose class is not kept."""
-    index = {form: i for i, forms in enumerate(kept) for form in forms}
+    index: dict[str | None, int] = {form: i for i, forms in enumerate(kept) for form in forms}
     if over := sum(answer is not None and answer not in index for answer in answers):
         dropped["over_max_hypotheses"] = over
-    return tuple(None if answer is None else index.get(answer) for answer in answers)
+    return tuple(map(index.get, answers))
 
 
 def hypothesis_metrics(
@@ -441,10 +436,10 @@ def hypothesis_metrics(
         "no_answer": sum(answer is None for answer in answers) / len(answers),
     }
     lists_truth = [one.lists_truth for one in usable if one.lists_truth is not None]
-    has_lists = lists_truth or any("not_given" in hypotheses.dropped for hypotheses in usable)
+    dropped = sum((Counter(hypotheses.dropped) for hypotheses in usable), Counter[str]())
+    has_lists = lists_truth or "not_given" in dropped
     for reason in DROP_REASONS[1:] if has_lists else DROP_REASONS[1:-1]:
-        dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
-        metrics[f"dropped/{reason}"] = dropped / len(answers)
+        metrics[f"dropped/{reason}"] = dropped[reason] / len(answers)
     if lists_truth:
         metrics["truth_not_given"] = 1 - sum(lists_truth) / len(lists_truth)
     if uncompared := sum(one.uncompared for one in usable):

@@ -72,7 +72,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         return _read_text_files({"train": [path_or_id]}, split)
     try:
         if path.is_file() and not is_parquet:
-            raise ValueError("another ending than .jsonl, .json, .csv and .parquet")
+            raise ValueError("it must end in .jsonl, .json, .csv or .parquet")
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)
         if path.is_dir():
@@ -81,7 +81,8 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
                 return _read_text_files(files, split)
         return load_dataset(path_or_id, config, split=split)
     except (DatasetGenerationError, ValueError) as error:  # the first does not say why
-        raise ValueError(f"{path} must be readable, got {error.__cause__ or error}.") from None
+        why = error.__cause__ or error
+        raise ValueError(f"path_or_id must be readable, got {path_or_id}: {why}.") from None
 
 
 def _read_text_files(files: Mapping[Any, Any], split: str) -> "Dataset":

@@ -152,7 +152,7 @@ def _check_agents(args: BARLConfig, train_dataset: Any, keywords: dict[str, Any]
           f"vllm_mode must be 'colocate' with {name}: TRL would mix up the processes' rollouts.")
     is_fsdp = args.fsdp or parse_flag_from_env("ACCELERATE_USE_FSDP")
     _must(args.use_vllm or not (is_fsdp or is_deepspeed_zero3_enabled()),
-          f"use_vllm must be True with {name} and ZeRO-3 or FSDP, or processes wait for each other.")
+          f"use_vllm must be True with {name} and ZeRO-3 or FSDP: processes would wait for others.")
     prompt = next(iter(train_dataset), {}).get("prompt")
     _must(not isinstance(prompt, str),
           f"train_dataset must have messages as prompts with {name}, got {prompt!r:.80}.")

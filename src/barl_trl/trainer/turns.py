@@ -86,11 +86,9 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
     An environment says which answer an agent gave with its attribute or property `answer`, a
     `rollout_func` with its field `answer`; None is no answer.
 
-    It logs, if some tokens may not be the model's, `barl/turns_per_rollout`; and with tools the
-    shares of rollouts that end in a call, `barl/ended_in_call`, because they were
-    `barl/at_turn_limit` or there was `barl/no_room_for_result`, and that end in a text that looks
-    like a call but is none, `barl/malformed_calls`. The first batch with
-    results of tools is compared with the chat template: `barl/template_mismatch`.
+    It logs `barl/turns_per_rollout`, and with tools `barl/ended_in_call`, `barl/at_turn_limit`,
+    `barl/no_room_for_result`, `barl/malformed_calls` and, of the first batch with results,
+    `barl/template_mismatch` (docs/metrics.md).
 
     Raises:
         ValueError: A tool returned an image, or a `rollout_func` does not mark what others wrote.
@@ -223,9 +221,9 @@ def _own_completion(
 ) -> Completion:
     """Return a completion in which the text of the model stands apart from that of others.
 
-    A text becomes that of the last turn, "" if another's text follows it. Messages become one
-    message for each turn, with the role "tool" for what stands behind it. In a turn, line breaks
-    stand for the tokens that others put into it.
+    A text becomes that of the last turn, "" if another's text follows it. Messages become one for
+    each turn, and one of a tool for what stands behind it. In a turn, line breaks stand for the
+    tokens of others.
     """
     if 0 not in mask:
         return completion
@@ -299,10 +297,9 @@ def _own_text(ids: Sequence[int], mask: Sequence[int], tokenizer: Any) -> str:
 def tell_ends(trainer: Any) -> None:
     """Let the token with which the chat template ends an assistant's message end completions, too.
 
-    TRL ends completions with the EOS tokens of the tokenizer and of the model. If prompts are
-    messages, this function also gives the template's token, and those that `generation_kwargs`
-    name, to generation, to the saved `generation_config`, and to `eos_token_ids`, which tells
-    whether a completion was cut off.
+    TRL ends completions with the EOS tokens of the tokenizer and of the model. The template's, if
+    prompts are messages, and those that `generation_kwargs` name are also given to generation, to
+    the saved `generation_config`, and to `eos_token_ids`, which tells what was cut off.
 
     Raises:
         ValueError: The tokenizer has no chat template for messages, no token ends a message in the
@@ -339,9 +336,8 @@ def tell_ends(trainer: Any) -> None:
 def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) -> list[int]:
     """Return the ids of the tokens that end a turn: `end_ids`, and the chat template's end token.
 
-    The chat template of a base model may end turns with another token than the model's EOS: the
-    first added token after an assistant's message. If a token of `end_ids` follows the message,
-    too, that token ends the turn, and none is added.
+    That of a base model may be another token than the model's EOS: the first added token after an
+    assistant's message. If a token of `end_ids` follows, that ends the turn, and none is added.
 
     Raises:
         ValueError: The template ends a message with mere text, which cannot end a completion.
