@@ -65,9 +65,8 @@ class DataReport:
     Rows are skipped that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"`
     (missing, empty, neither text nor a number, or none of the options), `"placeholder"` (the cell
     says that there is none), `"messages"` (where prompts are plain text), what
-    [`~barl_trl.hypotheses.why_inadmissible`] says of the true answer, or on request `"duplicate"`
-    and `"in …"` (the evaluation sets). Of those that are kept, suspicious ones
-    deserve a look ([`SUSPICIONS`]), and contaminated ones are in evaluation sets.
+    [`~barl_trl.hypotheses.why_inadmissible`] says, or on request `"duplicate"` and `"in …"` (the
+    evaluation sets). Suspicious rows ([`SUSPICIONS`]) and contaminated ones are kept.
     """
 
     rows: int

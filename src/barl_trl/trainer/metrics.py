@@ -42,17 +42,14 @@ _SIGNS = {
     "no_hypothesis": (0.5, 1, "no prompt of a rollout batch has a hypothesis: nothing is learned. "
                       "They are true answers, lists in hypotheses_column or, without a truth, "
                       "rollouts' answers."),
-    "outcome_mismatch": (1, 1, "this share of rewards is not what the credit takes in their place "
-                         "(reward_weights for the true answer, 0 for others, or outcome_under, and "
-                         "costs), and is not trained. Give outcome_under, or mark costs "
-                         "(docs/beliefs.md)."),
+    "outcome_mismatch": (1, 1, "this share of rewards is not what the credit takes in their place, "
+                         "reward_weights for the true answer and 0 for others, and is not trained. "
+                         "Give outcome_under, or mark costs (docs/beliefs.md)."),
 }  # fmt: skip
 """Bad sign -> in what share of the last ten rollout batches, after how many it is said, and what it
 means. With a share of 1 so many in a row must have it, 10 if chance may cause one."""
-_OF_MODEL = (
-    " The model may not understand the elicitation, or write answers in another form than "
-    "solution_column has them: change either. credit='grpo' saves the scoring."
-)
+_OF_MODEL = " The model may not understand the elicitation, or write answers in another form than "
+_OF_MODEL += "solution_column has them: change either. credit='grpo' saves the scoring."
 _OF_TASK = " The prior or observation_likelihood is wrong, or rollouts bring no observations."
 _OF_BARL = (
     "credit='barl' with several turns: who asks looks no better than who answers at once. V(t) "
@@ -314,7 +311,7 @@ def _sum(values: Tensor, mask: Tensor) -> Tensor:
 def _belief_sums(rollouts: ScoredRollouts, weighed: TokenWeights) -> dict[str, Tensor]:
     """Sum what describes the beliefs and values of rollouts that have a weight.
 
-    The values of a right rollout and of one with the same history that answers y_j differ by the
+    The values of a right rollout and of one that answers y_j with the same history differ by the
     outcome gain 1 + w_0(t) - w_j(t), with the posterior w; in plain RL by 1 (docs/credit.md).
     """
     belief, state_mask = rollouts.belief, rollouts.state_mask
