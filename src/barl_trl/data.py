@@ -168,9 +168,10 @@ def load_problems(
             reasons[place] = "duplicate" if key in seen else None
             seen.add(key)
     suspected = _suspicions(_without(problems, reasons), answers, most_parsed)
+    found: Any = reasons, suspected, _without(found_in, reasons)
     findings = (
-        [Finding(row, of[row - 1], answer) for row, answer in enumerate(answers, 1) if of[row - 1]]
-        for of in (reasons, suspected, _without(found_in, reasons))
+        [Finding(n, reason, answers[n - 1]) for n, reason in enumerate(of, 1) if reason]
+        for of in found
     )
     report = DataReport(len(raw), *findings)
     if not report.kept:

@@ -57,7 +57,8 @@ def plain_text(value: Any) -> str | None:
         whole = decimal.to_integral_value()
         return format(whole if decimal == whole else decimal, "f")
     if hasattr(value, "squeeze"):  # a data set's format is "numpy" or "torch"
-        item: Any = value.squeeze().tolist()
+        array: Any = value
+        item = array.squeeze().tolist()
         is_rounded = isinstance(item, float) and not (item.is_integer() and abs(item) < 2**24)
         return None if is_rounded else plain_text(item)
     return None
@@ -326,60 +327,51 @@ def merge_hypotheses(
             reason = why_not(answer, max_chars=max_answer_chars)
         dropped.update([reason] if reason else ())
         admissible.append(None if reason else answer)
-    if given is not None and is_closed:
-        return _closed(truth, admissible, given, equivalent, max_hypotheses, dropped)
-    listed = {} if given is None else given.weights
-    counts = Counter([] if truth is None else [truth])
-    counts.update(answer for answer in admissible if answer is not None)
+    listed: Mapping[str, float] = {} if given is None else given.weights
+    counts = Counter(answer for answer in (truth, *admissible) if answer is not None)
     counts.update(dict.fromkeys(listed, 0))
     if not counts:
         return None
-
-    # the texts of a list are hypotheses of their own
-    stands_for, late = representatives(counts, equivalent, first=truth, apart=listed)
-    groups = defaultdict[str, list[str]](list)  # they and their forms stay in their order
-    for form in counts:
-        groups[stands_for[form]].append(form)
-    classes = [*groups.values()]
-    kept = _most_frequent(classes, counts, max_hypotheses, is_first_kept=truth is not None)
-    # max keeps the first of equals, and the forms are in the order in which they were seen
-    answers = tuple(max(forms, key=counts.__getitem__) for forms in kept)
     # without a truth and a list the votes are the prior
     masses: Mapping[str, float] = listed or (counts if truth is None else {})
-    mean = sum(masses.values()) / max(len(masses), 1)
+    mean, found = sum(masses.values()) / max(len(masses), 1), admissible
+    if given is not None and is_closed:
+        first, found, late = _closed(truth, admissible, [*listed], equivalent)
+        frequency = masses = ({} if first is None else {first: mean}) | dict(listed)
+        classes = [[text] for text in masses]
+        if strangers := found.count(None) - admissible.count(None):
+            dropped["not_given"] = strangers
+    else:
+        # the texts of a list are hypotheses of their own
+        stands_for, late = representatives(counts, equivalent, first=truth, apart=listed)
+        groups = defaultdict[str, list[str]](list)  # they and their forms stay in their order
+        for form in counts:
+            groups[stands_for[form]].append(form)
+        frequency, classes = counts, [*groups.values()]
+    kept = _most_frequent(classes, frequency, max_hypotheses, is_first_kept=truth is not None)
+    # max keeps the first of equals, and the forms are in the order in which they were seen
+    answers = tuple(max(forms, key=frequency.__getitem__) for forms in kept)
     sums = [sum(masses.get(form, 0.0) for form in forms) for forms in kept]
     weights = tuple(float(total) or mean for total in sums) if masses else ()
     is_known = truth is not None and listed
     lists_truth = any(form in listed for form in classes[0]) if is_known else None
-    members = _members(admissible, kept, dropped)
+    index: dict[str | None, int] = {form: i for i, forms in enumerate(kept) for form in forms}
+    if over := sum(answer is not None and answer not in index for answer in found):
+        dropped["over_max_hypotheses"] = over
     told = weights, truth is not None, lists_truth, sum(one in late for one in admissible)
-    return HypothesisSet(answers, members, dict(dropped), *told)
+    return HypothesisSet(answers, tuple(map(index.get, found)), dict(dropped), *told)
 
 
 def _closed(
-    truth: str | None,
-    admissible: Sequence[str | None],
-    given: GivenHypotheses,
-    equivalent: Callable[[str, str], bool],
-    most: int | None,
-    dropped: Counter[str],
-) -> HypothesisSet:
-    """Return the hypotheses of a closed list, the truth first, and the rollouts that answer one."""
-    weights, lists_truth, comparisons = dict(given.weights), None, _Comparisons(equivalent)
-    if truth is not None:
-        same = _listed_as(truth, [*weights], comparisons)
-        lists_truth, first = same is not None, same or truth
-        weights = {first: weights.get(first, sum(weights.values()) / len(weights))} | weights
-    texts, answered = [*weights], filter(None, dict.fromkeys(admissible))
+    truth: str | None, answers: Sequence[str | None], texts: list[str], equivalent: Any
+) -> tuple[str | None, list[str | None], set[str]]:
+    """Return what the truth and the answers are in a closed list, to which the truth belongs."""
+    comparisons = _Comparisons(equivalent)
+    first = truth and (_listed_as(truth, texts, comparisons) or truth)
+    texts = [*dict.fromkeys(filter(None, (first, *texts)))]
+    answered = filter(None, dict.fromkeys(answers))
     found = {answer: _listed_as(answer, texts, comparisons) for answer in answered}
-    listed = [answer and found[answer] for answer in admissible]
-    if strangers := listed.count(None) - admissible.count(None):
-        dropped["not_given"] = strangers
-    kept = _most_frequent([[t] for t in texts], weights, most, is_first_kept=truth is not None)
-    answers, members = tuple(text for (text,) in kept), _members(listed, kept, dropped)
-    prior, late = tuple(weights[text] for text in answers), comparisons.late
-    told = prior, truth is not None, lists_truth, sum(one in late for one in admissible)
-    return HypothesisSet(answers, members, dict(dropped), *told)
+    return first, [answer and found[answer] for answer in answers], comparisons.late
 
 
 def _listed_as(answer: str, texts: Sequence[str], comparisons: _Comparisons) -> str | None:
@@ -408,16 +400,6 @@ def _most_frequent(
     frequency[:1] = [math.inf] if is_first_kept else frequency[:1]
     places = sorted(range(len(classes)), key=lambda i: -frequency[i])
     return [classes[i] for i in sorted(places[:most])]
-
-
-def _members(
-    answers: Sequence[str | None], kept: Sequence[Sequence[str]], dropped: Counter[str]
-) -> tuple[int | None, ...]:
-    """Return the class that each answer is in, and count those whose class is not kept."""
-    index: dict[str | None, int] = {form: i for i, forms in enumerate(kept) for form in forms}
-    if over := sum(answer is not None and answer not in index for answer in answers):
-        dropped["over_max_hypotheses"] = over
-    return tuple(map(index.get, answers))
 
 
 def hypothesis_metrics(

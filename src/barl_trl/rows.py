@@ -137,11 +137,11 @@ def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
     items: list[Any] = text.split("\n") if whole is None else whole
     for line, item in enumerate(items, 1):
         try:
-            if whole is not None or item.strip():
-                row = parse(item) if whole is None else item
-                if isinstance(row, list) and isinstance(whole, list):
-                    row = {str(place): cell for place, cell in enumerate(row)}
-                yield line, row
+            if whole is None and item.strip():
+                yield line, parse(item)
+            elif whole is not None:
+                is_list = isinstance(item, list)
+                yield line, {str(n): cell for n, cell in enumerate(item)} if is_list else item
         except (RecursionError, ValueError) as error:
             yield line, error
 

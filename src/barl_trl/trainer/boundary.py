@@ -124,8 +124,10 @@ def _plain(value: Any, most: int) -> Any:
     if isinstance(value, Set) and not isinstance(value, MappingView):
         return sorted(value, key=str)  # in an order that does not change from run to run
     if isinstance(value, Sequence | MappingView | Iterator):
-        return [*islice(iter(value), most)]  # it may have no end
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+        items: Any = value
+        return [*islice(items, most)]  # it may have no end
+    tolist = getattr(value, "tolist", None)
+    return tolist() if callable(tolist) else str(value)
 
 
 def _joined(content: Any) -> Any:

@@ -220,7 +220,7 @@ def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str
         number = len(dataset) if isinstance(dataset, Dataset) else prompts
         _must(number >= prompts,
               f"{name} must have the {prompts} rows of a rollout batch, got {number}.")
-        first_rows = [*islice(dataset, _LOOKED_AT)]
+        first_rows: list[Any] = [*islice(dataset, _LOOKED_AT)]
         named = {field: getattr(args, field) for field in ("hypotheses_column", "prior_column")}
         named = {field: column for field, column in named.items() if column is not None}
         named |= {"solution_column": args.solution_column} if args.own_credit.needs_truth else {}
@@ -249,10 +249,9 @@ def _check_signatures(columns: set[str], keywords: dict[str, Any]) -> None:
     environments = _environments(keywords)
     several = isinstance(keywords.get("environment_factory"), dict)
     row = columns - {"environment"} if several else columns  # it chooses one
-    methods = [(type(one), one, *pair) for one in environments for pair in
-               (("reset", row), ("get_reward", set())) if hasattr(type(one), pair[0])]
-    functions = [(f"{kind.__name__}.{name}", partial(getattr(kind, name), one), given)
-                 for kind, one, name, given in methods]
+    functions = [(f"{type(one).__name__}.{name}", partial(getattr(type(one), name), one), given)
+                 for one in environments for name, given in (("reset", row), ("get_reward", set()))
+                 if hasattr(type(one), name)]
     columns = columns - {"prompt", "completion"} | ({"environments"} if environments else set())
     told = {"rollout_answer"} if environments else set()
     to_rewards = columns | _OF_TRL | told
