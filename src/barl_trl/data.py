@@ -65,9 +65,8 @@ class DataReport:
     Rows are skipped that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"`
     (missing, empty, neither text nor a number, or none of the options), `"placeholder"` (the cell
     says that there is none), `"messages"` (where prompts are plain text), what
-    [`~barl_trl.hypotheses.why_inadmissible`] says of the true answer, or on request `"duplicate"`
-    and `"in …"` (the evaluation sets). Of those that are kept, suspicious ones
-    deserve a look ([`SUSPICIONS`]), and contaminated ones are in evaluation sets.
+    [`~barl_trl.hypotheses.why_inadmissible`] says, or on request `"duplicate"` and `"in …"` (the
+    evaluation sets). Suspicious rows ([`SUSPICIONS`]) and contaminated ones are kept.
     """
 
     rows: int
@@ -88,17 +87,13 @@ class DataReport:
     def __str__(self) -> str:
         """Return the report on one line."""
         said = []
-        for name in ("skipped", "suspicious", "contaminated"):
-            findings: list[Finding] = vars(self)[name]
-            counts = sorted(Counter(finding.reason for finding in findings).items())
-            firsts = {
-                one.reason: f" ({one.answer[:40]!r})"
-                for one in findings[::-1]
-                if one.answer and one.reason in _SHOWN
-            }
-            if counts:
-                texts = ", ".join(f"{n} {reason}{firsts.get(reason, '')}" for reason, n in counts)
-                said.append(f"{TITLES[name]}: {texts}")
+        for name, title in TITLES.items():
+            found: list[Finding] = vars(self)[name]
+            shown = [one for one in found[::-1] if one.answer and one.reason in _SHOWN]
+            firsts = {one.reason: f" ({one.answer[:40]!r})" for one in shown}
+            counts = sorted(Counter(one.reason for one in found).items())
+            texts = [f"{number} {reason}{firsts.get(reason, '')}" for reason, number in counts]
+            said += [f"{title}: {', '.join(texts)}"] if texts else []
         return f"{self.kept} of {self.rows} rows kept" + (f" ({'; '.join(said)})" if said else "")
 
 
@@ -173,21 +168,20 @@ def load_problems(
             reasons[place] = "duplicate" if key in seen else None
             seen.add(key)
     suspected = _suspicions(_without(problems, reasons), answers, most_parsed)
+    found: Any = reasons, suspected, _without(found_in, reasons)
     findings = (
-        [Finding(row, reason, answer) for row, (reason, answer) in numbered if reason]
-        for of in (reasons, suspected, _without(found_in, reasons))
-        for numbered in [enumerate(zip(of, answers, strict=True), 1)]
+        [Finding(n, reason, answers[n - 1]) for n, reason in enumerate(of, 1) if reason]
+        for of in found
     )
     report = DataReport(len(raw), *findings)
     if not report.kept:
         raise ValueError(f"{path_or_id} must have a usable row, got {report} in {names}.")
     kept = [place for place, reason in enumerate(reasons) if not reason]
-    make: Any = partial(make_prompt, system_prompt=system_prompt, prompt_format=prompt_format)
-    texts = (make(problems[k], conversational=conversational) for k in kept)
-    prompts = [_with_earlier(cells[k], text) for k, text in zip(kept, texts, strict=True)]
+    prompt: Any = {"system_prompt": system_prompt, "prompt_format": prompt_format}
+    prompt |= {"conversational": conversational}
+    prompts = [_with_earlier(cells[k], make_prompt(problems[k], **prompt)) for k in kept]
     solutions, lettered = ([of[k] or None for k in kept] for of in (answers, options))
-    others = raw.select(kept) if keep_columns else None
-    usable = _usable(prompts, solutions, lettered, others)
+    usable = _usable(prompts, solutions, lettered, raw.select(kept) if keep_columns else None)
     path = Path(path_or_id)
     usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
     return usable, report
@@ -224,8 +218,7 @@ def _usable(prompts: Any, solutions: Any, options: Any, raw: "Dataset | None") -
         usable = Dataset.from_dict(columns)
     except (TypeError, ValueError):  # arguments of tool calls that have no type in common
         usable = Dataset.from_dict(columns, on_mixed_types="use_json")
-    others = [name for name in raw.column_names if name not in columns] if raw else []
-    more = [raw.select_columns(others)] if raw and others else []
+    more = [] if raw is None else [raw.remove_columns([*columns.keys() & {*raw.column_names}])]
     return concatenate_datasets([usable, *more], axis=1)
 
 
@@ -256,9 +249,9 @@ def with_short_prompts(
     short = dataset.filter(fits, input_columns="prompt")
     if not len(short):
         raise ValueError(f"max_prompt_length must leave a row, got {most}: all are longer.")
-    if len(short) < len(dataset):
-        left_out = f"{len(dataset) - len(short)} of {len(dataset)} rows left out"
-        logger.warning("%s: prompt of more than max_prompt_length=%d tokens", left_out, most)
+    if left_out := len(dataset) - len(short):
+        text = "%d of %d rows left out: prompt of more than max_prompt_length=%d tokens"
+        logger.warning(text, left_out, len(dataset), most)
     return short
 
 
@@ -272,9 +265,8 @@ def _find(
 
     A problem is a text or messages. A row without options has None for them.
     """
-    of_problem, cells = tables.first_column(
-        rows, "problem_column", [problem] if problem else tables.PROBLEMS, tables.questions
-    )
+    paths = [problem] if problem else tables.PROBLEMS
+    of_problem, cells = tables.first_column(rows, "problem_column", paths, tables.questions)
     for name in tables.PASSAGES if problem is None else ():
         for place, text in enumerate(tables.cells_at(rows, name) or ()):
             if isinstance(text, str) and text.strip() and isinstance(cells[place], str):
@@ -283,17 +275,11 @@ def _find(
     options = [[*texts.values()] if texts else None for texts in labelled]
     cells = [*map(_with_options, cells, options)]
     usual = tables.CHOSEN if any(options) else tables.ANSWERS
-    where, read = f"{of_problem!r}", partial(_answers, options=labelled)
-    if (
-        answer is None
-        and may_lack_answers
-        and not any(tables.cells_at(rows, name) for name in usual)
-    ):
-        return cells, [""] * len(cells), options, where
-    of_answer, answers = tables.first_column(
-        rows, "answer_column", [answer] if answer else usual, read, of_problem
-    )
-    return cells, answers, options, f"{where} and {of_answer!r}"
+    paths, read = [answer] if answer else usual, partial(_answers, options=labelled)
+    if may_lack_answers and not answer and not any(tables.cells_at(rows, path) for path in paths):
+        return cells, [""] * len(cells), options, f"{of_problem!r}"
+    where, answers = tables.first_column(rows, "answer_column", paths, read, of_problem)
+    return cells, answers, options, f"{of_problem!r} and {where!r}"
 
 
 def _with_options(cell: Any, options: Sequence[str] | None) -> Any:
@@ -333,8 +319,9 @@ def _why_skipped(
         return "no_problem"
     if not answer:
         return None if keep_unanswered else "no_answer"
-    is_none = PLACEHOLDER.fullmatch(answer)
-    return "placeholder" if is_none else why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
+    if PLACEHOLDER.fullmatch(answer):
+        return "placeholder"
+    return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
 
 
 def _without(texts: Sequence[str | None], reasons: Sequence[str | None]) -> list[Any]:
@@ -347,17 +334,15 @@ def _suspicions(
 ) -> list[str | None]:
     """Return why each row deserves a look; None if it does not, or has an empty problem."""
     reasons: list[str | None] = [None] * len(problems)
-    if most_parsed == 0:
-        return reasons
-    looked_at = [place for place, problem in enumerate(problems) if problem]
+    looked_at = [place for place, problem in enumerate(problems) if problem and most_parsed != 0]
     unread = unreadable([answers[k] for k in looked_at if answers[k]], most_parsed)
     firsts: dict[str, int] = {}
     for place in looked_at:
         answer, key = answers[place], _key(problems[place])
-        first = firsts.setdefault(key, place)
+        first, letter = firsts.setdefault(key, place), re.fullmatch(r"\(?([A-J])\)?", answer)
         if why := why_none(answer):
             reasons[place] = why
-        elif _lacks_option(problems[place], answer):
+        elif letter and not re.search(rf"\b{letter[1]} ?[.:)\]}}]", problems[place]):
             reasons[place] = "options"
         elif answer in unread:
             reasons[place] = "unreadable"
@@ -367,11 +352,6 @@ def _suspicions(
         if not answers[first]:
             firsts[key] = place  # later answers are compared with the first that there is
     return reasons
-
-
-def _lacks_option(problem: str, answer: str) -> bool:
-    letter = re.fullmatch(r"\(?([A-J])\)?", answer)
-    return bool(letter) and not re.search(rf"\b{letter[1]} ?[.:)\]}}]", problem)
 
 
 def _key(problem: str) -> str:

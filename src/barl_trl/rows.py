@@ -50,6 +50,7 @@ PLACEHOLDER = re.compile(
 )
 _CODE = re.compile(r"\b(?:def|import|return) \w|\bprint\(|#include\b|<tool_call>")
 
+_NAMED = re.compile(r"(?<![\\\w}])\{([^{}]+)\}")  # not braces of TeX
 _TEXT_FILES = re.compile(r"\.(?:jsonl|json|csv)(?:\.(?:gz|bz2|xz|zst))?\Z")
 _ROLES = {"human": "user", "gpt": "assistant", "function_call": "assistant", "observation": "tool"}
 _LISTS = ("options", "choices", "endings", "answer_choices")
@@ -69,10 +70,9 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         raise FileNotFoundError(f"path_or_id must name an existing file, got {path}.")
     if path.is_file() and is_text:
         return _read_text_files({"train": [path_or_id]}, split)
-    if path.is_file() and not is_parquet:
-        kinds = ".jsonl, .json, .csv, .parquet"
-        raise ValueError(f"path_or_id must end in {kinds}, perhaps compressed, got {path}.")
     try:
+        if path.is_file() and not is_parquet:
+            raise ValueError("it must end in .jsonl, .json, .csv or .parquet")
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)
         if path.is_dir():
@@ -81,7 +81,8 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
                 return _read_text_files(files, split)
         return load_dataset(path_or_id, config, split=split)
     except (DatasetGenerationError, ValueError) as error:  # the first does not say why
-        raise ValueError(f"{path} must be readable, got {error.__cause__ or error}.") from None
+        why = error.__cause__ or error
+        raise ValueError(f"path_or_id must be readable, got {path_or_id}: {why}.") from None
 
 
 def _read_text_files(files: Mapping[Any, Any], split: str) -> "Dataset":
@@ -111,14 +112,14 @@ def _rows_of(file: str) -> Iterator[dict[str, Any]]:
             text = opened.read().decode("utf-8-sig")
         lines = _csv_rows(text) if ".csv" in Path(file).suffixes else _json_rows(text)
         for line, row in lines:
-            if isinstance(row, str):
-                logger.warning("%s:%d is no row of the data set: %s", file, line, row)
-            yield {} if isinstance(row, str) else row
+            if not isinstance(row, dict):
+                logger.warning("%s:%d is no row of the data set: %.90s", file, line, row)
+            yield row if isinstance(row, dict) else {}
     except (OSError, EOFError, RecursionError, ValueError) as error:  # or a UnicodeDecodeError
         raise ValueError(f"{file} must be readable, got {error}.") from None
 
 
-def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
+def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
     """Yield the objects of an array, of JSON lines or of `{"data": [...]}`, or what is wrong.
 
     A row that is an array has the columns 0, 1, and so on.
@@ -136,26 +137,24 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
     items: list[Any] = text.split("\n") if whole is None else whole
     for line, item in enumerate(items, 1):
         try:
-            if whole is not None or item.strip():
-                row = parse(item) if whole is None else item
-                if isinstance(row, list) and isinstance(whole, list):
-                    row = {str(place): cell for place, cell in enumerate(row)}
-                yield line, row if isinstance(row, dict) else f"{row!r:.40}"
+            if whole is None and item.strip():
+                yield line, parse(item)
+            elif whole is not None:
+                is_list = isinstance(item, list)
+                yield line, {str(n): cell for n, cell in enumerate(item)} if is_list else item
         except (RecursionError, ValueError) as error:
-            yield line, str(error)
+            yield line, error
 
 
-def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    reader = csv.DictReader(io.StringIO(text))
-    while True:
+def _csv_rows(text: str) -> Iterator[tuple[int, Any]]:
+    reader, row = csv.DictReader(io.StringIO(text)), {}
+    while row is not None:
         try:
-            row = next(reader)
-            is_whole = None not in row and None not in row.values()
-            yield reader.line_num, row if is_whole else "other cells than the header: unquoted?"
+            if row := next(reader, None):
+                is_whole = None not in row and None not in row.values()
+                yield reader.line_num, row if is_whole else "other cells than the header: unquoted?"
         except csv.Error as error:  # a cell of more than 128 KiB
             yield reader.line_num, str(error)
-        except StopIteration:
-            return
 
 
 def _values(cells: list[Any]) -> Any:
@@ -176,8 +175,8 @@ def _values(cells: list[Any]) -> Any:
     except (ArithmeticError, RuntimeError, TypeError, ValueError):  # mixed, too large or too deep
         if is_flat:
             return [cell and [*map(plain_text, cell)] for cell in lists]
-        kept = {k: plain_text(cell) for k, cell in enumerate(cells) if isinstance(cell, str | None)}
-        return [kept.get(k, text) for k, text in enumerate(texts)]
+        pairs = zip(cells, texts, strict=True)
+        return [plain_text(c) if isinstance(c, str | None) else text for c, text in pairs]
 
 
 # The way into a cell
@@ -190,19 +189,17 @@ def cells_at(rows: "Dataset", path: str) -> list[Any] | None:
     of one item by themselves) and JSON in texts. One with `{names}` of columns is a text that has
     their cells in it, such as `"{context}\n\n{question}"`.
     """
-    names = {name.lower(): name for name in rows.column_names}
-    names |= {name: name for name in rows.column_names}
     if "{" in path:
-        *texts, last = re.split(r"(?<![\\\w}])\{([^{}]+)\}", path)  # not braces of TeX
-        found = [cells_at(rows, name) for name in texts[1::2]]
-        if not found or None in found:
+        of = {name: cells_at(rows, name) for name in _NAMED.findall(path)}
+        if not of or None in of.values():
             return None
-        cells = zip(*(map(_listed, of or ()) for of in found), strict=True)
-        return ["".join(map("".join, zip(texts[::2], of, strict=True))) + last for of in cells]
+        listed = {name: [*map(_listed, cells or ())] for name, cells in of.items()}
+        return [_NAMED.sub(lambda m, k=k: listed[m[1]][k], path) for k in range(len(rows))]
+    names = {name.lower(): name for name in rows.column_names} | {n: n for n in rows.column_names}
     column, *keys = [path] if path.lower() in names else path.split(".")
     column = names.get(column) or names.get(column.lower())
-    cells = [] if column is None else [_inside(cell, keys) for cell in rows[column]]
-    return None if column is None or (keys and not any(c is not None for c in cells)) else cells
+    cells = [_inside(cell, keys) for cell in rows[column]] if column else []
+    return cells if column and (not keys or any(cell is not None for cell in cells)) else None
 
 
 def _inside(cell: Any, keys: Sequence[str]) -> Any:
@@ -212,9 +209,8 @@ def _inside(cell: Any, keys: Sequence[str]) -> Any:
         if isinstance(cell, list) and len(cell) == 1 and not key.isdigit():
             cell = parsed(cell[0])
         if isinstance(cell, list):
-            cell = cell[int(key)] if key.isdigit() and int(key) < len(cell) else None
-        else:
-            cell = cell.get(key) if isinstance(cell, dict) else None
+            cell = {str(place): item for place, item in enumerate(cell)}
+        cell = cell.get(key) if isinstance(cell, dict) else None
     return cell
 
 
@@ -298,9 +294,9 @@ def _hint(rows: "Dataset", option: str, taken: str) -> str:
         else:
             found[path] += bool(problem_text(*questions(path, [cell])))
     names = [shlex.quote(path) for path, count in found.items() if 2 * count >= len(first)]
-    others = f" (or {', '.join(names[1:4])})" if names[1:] else ""
-    none = f"name it with --{option}, or write a text with {{columns}} in it"
-    return f"try --{option} {names[0]}{others}" if names else none
+    if not names:
+        return f"name it with --{option}, or write a text with {{columns}} in it"
+    return f"try --{option} {' or '.join(names[:4])}"
 
 
 def questions(path: str, cells: Sequence[Any]) -> list[Any]:
@@ -329,9 +325,8 @@ def why_none(answer: str) -> str | None:
     if _CODE.search(answer):
         return "code"
     of_words = len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", answer))
-    is_sentence = of_words > 4 and answer.endswith((".", "!", "?"))
-    is_sentence |= of_words > 3 and "=" in answer
-    return "sentence" if is_sentence or of_words > 14 else None
+    most = 3 if "=" in answer else 4 if answer.endswith((".", "!", "?")) else 14
+    return "sentence" if of_words > most else None
 
 
 # Multiple choice

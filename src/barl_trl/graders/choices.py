@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import count
 from string import ascii_uppercase as LETTERS
 
 from .normal_form import TEXT, normal_form
@@ -57,19 +58,12 @@ def letters_of(
     Cells hold labels, letters, numbers from 0, texts of options, or numbers from 1, whichever reads
     the most rows. `options` has the label of each option -> its text.
     """
-    kinds = {
-        "label": lambda texts: [*texts],
-        "letter": lambda texts: LETTERS[: len(texts)],
-        "from 0": lambda texts: [str(k) for k in range(len(texts))],
-        "text": lambda texts: [*texts.values()],
-        "from 1": lambda texts: [str(k + 1) for k in range(len(texts))],
-    }
-    readings: list[list[str | None]] = []
-    for names_of in kinds.values():
-        readings.append([])
-        for answer, texts in zip(answers, options, strict=True):
-            names = [name.strip().casefold() for name in names_of(texts or {})][: len(LETTERS)]
-            wanted = (answer or "").strip().casefold()
-            is_one = names.count(wanted) == 1
-            readings[-1].append(LETTERS[names.index(wanted)] if is_one else None)
+    readings: list[list[str | None]] = [[], [], [], [], []]
+    for answer, texts in zip(answers, options, strict=True):
+        wanted, texts = (answer or "").strip().casefold(), texts or {}
+        kinds = texts, LETTERS, count(0), texts.values(), count(1)
+        for letters, names in zip(readings, kinds, strict=True):
+            pairs = zip(LETTERS, names, texts, strict=False)  # no more than there are options
+            found = [letter for letter, name, _ in pairs if str(name).strip().casefold() == wanted]
+            letters.append(found[0] if len(found) == 1 else None)
     return min(readings, key=lambda letters: letters.count(None))

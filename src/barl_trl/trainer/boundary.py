@@ -50,13 +50,12 @@ def _boundary(*passing: type[BaseException], most: int = 10_000) -> Iterator[Non
     except BaseException as error:
         text = str(error)
         if not isinstance(error, Exception):
-            frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-            names = [
+            codes = [
                 frame.f_code.co_qualname
-                for frame in frames
+                for frame, _ in walk_tb(error.__traceback__)
                 if frame.f_globals.get("__name__", "").split(".")[0] not in _NOT_USERS
             ]
-            text = f"{' > '.join(names)} must not end the process, got {type(error).__name__}"
+            text = f"{' > '.join(codes)} must not end the process, got {type(error).__name__}"
             text += f"({error}): let it return, or raise an Exception."
         raise RuntimeError(_cut(text, most)) from error
 
@@ -86,10 +85,9 @@ def _tool(trainer: Any, tool: Any) -> Callable[..., Any]:
             result = tool(**deepcopy(arguments))  # the messages keep what was said
             if isawaitable(result):
                 loop, later = vars(trainer).get("async_loop"), awaited(result)
-                if loop is None:  # TRL took the tool for a function
-                    result = asyncio.run(later)
-                else:
-                    result = asyncio.run_coroutine_threadsafe(later, loop).result()
+                # without a loop TRL took the tool for a function
+                waits = loop and asyncio.run_coroutine_threadsafe(later, loop)
+                result = waits.result() if waits else asyncio.run(later)
             if isinstance(result, list) and any(_kind(part) == "image" for part in result):
                 return result  # it is refused with all of them
             text = _text(result, most)
@@ -125,11 +123,11 @@ def _plain(value: Any, most: int) -> Any:
         return dict(value)
     if isinstance(value, Set) and not isinstance(value, MappingView):
         return sorted(value, key=str)  # in an order that does not change from run to run
-    if isinstance(value, Sequence | MappingView | Iterator) and not isinstance(value, str):
+    if isinstance(value, Sequence | MappingView | Iterator):
         items: Any = value
         return [*islice(items, most)]  # it may have no end
-    tolist: Any = getattr(value, "tolist", None)
-    return str(value) if tolist is None else tolist()
+    tolist = getattr(value, "tolist", None)
+    return tolist() if callable(tolist) else str(value)
 
 
 def _joined(content: Any) -> Any:

@@ -109,16 +109,16 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
     length: Any = args.max_completion_length
     given = arguments["reward_funcs"] or []
     rewards = resolve_rewards(given, args.extraction, max_completion_length=length)
-    rewards = rewards if isinstance(rewards, list) else [rewards]
+    arguments["reward_funcs"] = rewards = rewards if isinstance(rewards, list) else [rewards]
     names = [_logged_as(reward) for reward in rewards if callable(reward)]
     _must(len({*names}) == len(names), f"reward_funcs must have names of their own, got {names}.")
     refuse_unusable_tokenizer(arguments["processing_class"], train_dataset)
-    _check_task(args, rewards, arguments)
+    _check_task(args, arguments)
     sets = arguments["eval_dataset"]
     sets = sets if isinstance(sets, dict) else {"eval_dataset": sets}
     for name, dataset in {"train_dataset": train_dataset, **sets}.items():
         if isinstance(dataset, _DATA):
-            _check_dataset(name, dataset, args, rewards, arguments)
+            _check_dataset(name, dataset, args, arguments)
     return rewards
 
 
@@ -152,27 +152,28 @@ def _check_agents(args: BARLConfig, train_dataset: Any, keywords: dict[str, Any]
           f"vllm_mode must be 'colocate' with {name}: TRL would mix up the processes' rollouts.")
     is_fsdp = args.fsdp or parse_flag_from_env("ACCELERATE_USE_FSDP")
     _must(args.use_vllm or not (is_fsdp or is_deepspeed_zero3_enabled()),
-          f"use_vllm must be True with {name} and ZeRO-3 or FSDP: the processes would generate "
-          "unequally often, and wait for each other.")
+          f"use_vllm must be True with {name} and ZeRO-3 or FSDP: processes would wait for others.")
     prompt = next(iter(train_dataset), {}).get("prompt")
     _must(not isinstance(prompt, str),
           f"train_dataset must have messages as prompts with {name}, got {prompt!r:.80}.")
     tool_schemas(keywords.get("tools") or ())
-    given = keywords.get("environment_factory")
     set_seed(args.seed)  # as TRL does before it makes the first environment
-    if isinstance(given, dict):
-        keywords["environment_factory"] = {n: CheckedFactory(one) for n, one in given.items()}
-    elif given:
-        keywords["environment_factory"] = CheckedFactory(given)
+    made = {key: CheckedFactory(one) for key, one in _factories(keywords).items()}
+    if made:
+        keywords["environment_factory"] = made.get(None, made)
+
+
+def _factories(keywords: dict[str, Any]) -> dict[Any, Any]:
+    """Return the factories of environments by name; one alone has None."""
+    given = keywords.get("environment_factory") or {}
+    return given if isinstance(given, dict) else {None: given}
 
 
 def _environments(keywords: dict[str, Any]) -> list[Any]:
-    """Return the first environment of each factory."""
-    given = keywords.get("environment_factory") or {}
-    return [one.first for one in (given.values() if isinstance(given, dict) else [given])]
+    return [factory.first for factory in _factories(keywords).values()]
 
 
-def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, Any]) -> None:
+def _check_task(args: BARLConfig, keywords: dict[str, Any]) -> None:
     """Refuse functions of the task that change nothing, and rewards that they would replace."""
     credit, belief = args.credit, args.belief
     is_expected = args.own_credit.replaces_outcome
@@ -184,7 +185,7 @@ def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, An
           f"outcome_under must be None with credit={credit!r}: 'bayes' takes it.")
     _must(predicts is None or args.own_credit.hypotheses == "rollouts",
           f"hypothesis_rewards must be None with credit={credit!r} and belief={belief!r}.")
-    environments = _environments(keywords)
+    environments, rewards = _environments(keywords), keywords["reward_funcs"]
     names = [_logged_as(reward) for reward in rewards if not getattr(reward, "is_cost", False)]
     # each rollout gets the reward of its own environment
     names += [type(one).__name__ for one in environments if hasattr(one, "get_reward")][:1]
@@ -200,34 +201,36 @@ def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, An
                       "21 % (docs/credit.md): take belief='task', or 'rloo'.", stacklevel=5)
 
 
-def _check_dataset(
-    name: str, dataset: Dataset | IterableDataset, args: BARLConfig, rewards: Sequence[Any],
-    keywords: dict[str, Any],
-) -> None:
+def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str, Any]) -> None:
     """Refuse a data set without prompts, or too small; only the first row of a stream is read."""
-    columns = {*next(iter(dataset), {})}
-    _must(columns, f"{name} must have rows, got none.")
+    first = next(iter(dataset), {})
+    _must(columns := {*first}, f"{name} must have rows, got none.")
     images = {"image", "images"} & columns
     _must(not images, f"{name} must be text-only, got the column {images}: remove it.")
     _must("prompt" in columns, f"{name} must have the column 'prompt', got {sorted(columns)}: "
           "barl_trl.data.load_problems reads most data sets.")
-    first = next(iter(dataset))
     _must(isinstance(first["prompt"], str) or is_conversational(first),
           f"{name} must have texts or lists of messages as prompts, got {first['prompt']!r:.60}.")
     clashes = (_OF_TRL | {"environments", "rollout_answer"}) & columns
     _must(not clashes, f"{name} must have no column {clashes}: rewards get arguments of that name.")
     empty = _first_empty(dataset if isinstance(dataset, Dataset) else dataset.take(1))
     _must(empty is None, f"{name} must have a prompt in every row, got none in row {empty}.")
-    if name == "train_dataset" and isinstance(dataset, Dataset):
-        prompts = int(args.generation_batch_size or 0) // (args.num_generations or 1)
-        _must(len(dataset) >= prompts,
-              f"{name} must have the {prompts} rows of a rollout batch, got {len(dataset)}.")
     if name == "train_dataset":
-        first_rows = [*islice(dataset, _LOOKED_AT)]
-        _check_truths(args, first_rows, rewards, keywords)
+        prompts = int(args.generation_batch_size or 0) // (args.num_generations or 1)
+        number = len(dataset) if isinstance(dataset, Dataset) else prompts
+        _must(number >= prompts,
+              f"{name} must have the {prompts} rows of a rollout batch, got {number}.")
+        first_rows: list[Any] = [*islice(dataset, _LOOKED_AT)]
+        named = {field: getattr(args, field) for field in ("hypotheses_column", "prior_column")}
+        named = {field: column for field, column in named.items() if column is not None}
+        named |= {"solution_column": args.solution_column} if args.own_credit.needs_truth else {}
+        for field, column in named.items():
+            _must(column in columns,
+                  f"{field} must name a column of {name}, got {column!r}: {[*first]}.")
+        _check_truths(args, first_rows, keywords)
         _check_hypotheses(args, first_rows)
     if keywords.get("rollout_func") is None:  # it may add columns
-        _check_signatures(columns, rewards, keywords)
+        _check_signatures(columns, keywords)
 
 
 def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
@@ -241,24 +244,21 @@ def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
     return None
 
 
-def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[str, Any]) -> None:
+def _check_signatures(columns: set[str], keywords: dict[str, Any]) -> None:
     """Refuse functions that do not take the arguments that they get."""
     environments = _environments(keywords)
     several = isinstance(keywords.get("environment_factory"), dict)
     row = columns - {"environment"} if several else columns  # it chooses one
-    functions: list[Any] = []
-    for one in environments:
-        kind = type(one)
-        functions += [(f"{kind.__name__}.reset", partial(kind.reset, one), row)]
-        if "get_reward" in dir(kind):
-            functions += [(f"{kind.__name__}.get_reward", partial(kind.get_reward, one), set())]
-    columns = columns - {"prompt", "completion"}
-    columns |= {"environments"} if environments else set()
+    functions = [(f"{type(one).__name__}.{name}", partial(getattr(type(one), name), one), given)
+                 for one in environments for name, given in (("reset", row), ("get_reward", set()))
+                 if hasattr(type(one), name)]
+    columns = columns - {"prompt", "completion"} | ({"environments"} if environments else set())
     told = {"rollout_answer"} if environments else set()
+    to_rewards = columns | _OF_TRL | told
+    functions += [("reward_funcs", one, to_rewards) for one in keywords["reward_funcs"]]
     of_task = columns | {"prompts", "completions", "hypotheses", "steps"}
-    functions += [("reward_funcs", reward, columns | _OF_TRL | told) for reward in rewards]
-    for argument in ("observation_likelihood", "hypothesis_rewards"):
-        functions.append((argument, keywords[argument], of_task))
+    functions += [(name, keywords[name], of_task)
+                  for name in ("observation_likelihood", "hypothesis_rewards")]
     for argument, function, names in functions:
         try:
             if callable(function) and not isinstance(function, nn.Module):
@@ -270,35 +270,28 @@ def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[
             raise ValueError(f"{argument} must take {must}, got {got}: {error}.") from None
 
 
-def _check_truths(
-    args: BARLConfig, rows: list[dict[str, Any]], rewards: Sequence[Any], keywords: dict[str, Any]
-) -> None:
+def _check_truths(args: BARLConfig, rows: Sequence[Any], keywords: dict[str, Any]) -> None:
     """Refuse true answers that are missing, or that the grader does not read."""
     column = args.solution_column
     if not args.own_credit.needs_truth:
         return
-    _must(column in rows[0],
-          f"solution_column must name a column of train_dataset, got {column!r}: {[*rows[0]]}.")
     usable = [*filter(is_truth, (truth_answer(row[column]) for row in rows))]
     _must(2 * len(usable) >= len(rows),
           f"solution_column must hold true answers, got {column!r}, which has {len(usable)} usable "
           f"ones in the first {len(rows)} rows. `barl data check` lists the rows of a file.")
-    graders = [reward.grader.name for reward in rewards if isinstance(reward, AccuracyReward)]
+    accuracy = [one for one in keywords["reward_funcs"] if isinstance(one, AccuracyReward)]
+    graders = [reward.grader.name for reward in accuracy]
     is_default = not graders and keywords.get("answer_equivalence") is None
     if is_default or "math_verify" in graders:
         unread = unreadable(usable, _LOOKED_AT)
-        number = sum(truth in unread for truth in usable)
-        _must(2 * number <= len(usable),
+        _must(2 * sum(truth in unread for truth in usable) <= len(usable),
               f"solution_column must hold what math_verify reads, got {min(unread, default='')!r}: "
               "name another column, or grade with reward_funcs='string'.")
 
 
 def _check_hypotheses(args: BARLConfig, rows: list[dict[str, Any]]) -> None:
-    """Refuse columns of hypotheses and their prior that are missing, or list nothing."""
+    """Refuse columns of hypotheses and their prior that list nothing."""
     listing, weighing, size = args.hypotheses_column, args.prior_column, args.max_answer_chars
-    for field, name in (("hypotheses_column", listing), ("prior_column", weighing)):
-        is_there = name is None or name in rows[0]
-        _must(is_there, f"{field} must name a column of train_dataset, got {name!r}: {[*rows[0]]}.")
     if listing is None:
         return
     pairs = [(row[listing], row.get(weighing or "")) for row in rows]
@@ -325,20 +318,16 @@ def alone_in_launch() -> str | None:
     """Say that `accelerate launch` was asked for several processes, but started one."""
     # it sets the port for several, and starts them where it finds as many GPUs
     is_asked = {"ACCELERATE_USE_CPU", "MASTER_PORT"} <= os.environ.keys()
-    return (
-        "accelerate launch was asked for several processes, but started this one alone. On CPUs "
-        "several need a configuration: barl recipes cpu/ddp > cpu.yaml, and --config_file cpu.yaml."
-        if is_asked and PartialState().num_processes == 1
-        else None
-    )
+    text = ("accelerate launch was asked for several processes, but started one alone. On CPUs it "
+            "needs a configuration: barl recipes cpu/ddp > cpu.yaml, and --config_file cpu.yaml.")
+    return text if is_asked and PartialState().num_processes == 1 else None
 
 
 def answer_extractor_of(extractor: Any) -> Callable[[str], str | None] | None:
     """Return a user's extractor, which must return a text or None, or that of a grader's name."""
     if isinstance(extractor, str):
         return get_grader(extractor).extract_answer
-    types = (str, type(None))
-    return _checked("answer_extractor", extractor, lambda value: isinstance(value, types), "4")
+    return extractor and _checked("answer_extractor", extractor, "4")
 
 
 def answer_equivalence_of(equivalence: Any) -> Callable[..., bool] | None:
@@ -348,34 +337,28 @@ def answer_equivalence_of(equivalence: Any) -> Callable[..., bool] | None:
     """
     if isinstance(equivalence, str):
         return get_grader(equivalence).equivalent
-    if isinstance(getattr(equivalence, "__self__", None), Grader):
-        return equivalence  # it compares in parallel
-
-    def is_truth_value(verdict: Any) -> bool:
-        # NumPy and PyTorch have their own types of truth values
-        kind = str(getattr(verdict, "dtype", type(verdict).__name__))
-        return kind.removeprefix("torch.") == "bool"
-
-    try:
+    if equivalence is None or isinstance(getattr(equivalence, "__self__", None), Grader):
+        return equivalence  # a grader compares in parallel
+    parameters: Any = ()
+    with suppress(TypeError, ValueError):  # some callables have no signature
         parameters = inspect.signature(equivalence).parameters.values()
-    except (TypeError, ValueError):  # None, and some callables have no signature
-        parameters = ()
     takes_columns = any(one.kind is one.VAR_KEYWORD for one in parameters)
     example = () if takes_columns else ("4", "4")  # the columns are not known yet
-    checked = _checked("answer_equivalence", equivalence, is_truth_value, *example)
-    if takes_columns:
-        checked.takes_columns = True
+    checked = _checked("answer_equivalence", equivalence, *example)
+    checked.takes_columns = takes_columns
     return checked
 
 
-def _checked(argument: str, function: Any, is_right: Callable[[Any], bool], *example: str) -> Any:
-    if function is None:
-        return None
+def _checked(argument: str, function: Any, *example: str) -> Any:
+    is_extractor = argument == "answer_extractor"
 
     def checked(*texts: str, **columns: Any) -> Any:
-        if is_right(value := function(*texts, **columns)):
+        value = function(*texts, **columns)
+        # NumPy and PyTorch have their own types of truth values
+        is_bool = str(getattr(value, "dtype", type(value).__name__)).endswith("bool")
+        if (value is None or isinstance(value, str)) if is_extractor else is_bool:
             return value
-        wanted = "a text or None" if len(texts) == 1 else "True or False"
+        wanted = "a text or None" if is_extractor else "True or False"
         raise TypeError(f"{argument} must return {wanted}, got {value!r:.80}.")
 
     if example:
@@ -391,8 +374,8 @@ def checked_reward(reward: Any, name: str) -> Any:
             pairs = zip(output, prompts, strict=True)
             return [None if one is None else float(one + 0.0) for one, _ in pairs]  # no texts
         except (TypeError, ValueError):
-            raise ValueError(f"reward_funcs must return a list of {len(prompts)} numbers, one for "
-                             f"each completion, got {output!r:.80} from {name}.") from None
+            raise ValueError(f"reward_funcs must return {len(prompts)} numbers, one for each "
+                             f"completion, got {output!r:.80} from {name}.") from None
 
     async def wait(**columns: Any) -> list[float | None]:
         return read(await reward(**columns), columns["prompts"])
@@ -428,8 +411,8 @@ class CheckedFactory:
         is_right = inspect.isfunction(reset) and not inspect.iscoroutinefunction(reset)
         _must(is_right and hasattr(made, "__dict__"), "environment_factory must make objects with "
               f"a method reset, neither async nor with __slots__, got {made!r:.80}.")
-        _must(all(made is not other for other in self._made), "environment_factory must make an "
-              f"object for each rollout, got {made!r:.80} twice.")
+        _must(all(made is not other for other in self._made),
+              f"environment_factory must make one for each rollout, got {made!r:.80} twice.")
         self._made.append(made)
         vars(made)["reset"] = partial(_checked_reset, made, made.reset)
         return made
@@ -451,17 +434,16 @@ def _checked_reset(environment: Any, reset: Callable[..., Any], *values: Any, **
 
 def tool_schemas(tools: Sequence[Any], environment: Any = None) -> list[dict[str, Any]]:
     """Return what chat templates show of tools, and of an environment's public methods."""
-    others, owner = ("reset", "get_reward"), type(environment)
-    names = [name for name, _ in inspect.getmembers(owner, inspect.isfunction)]
-    methods = [name for name in names if not name.startswith("_") and name not in others]
-    named = [(f"{owner.__name__}.{name}", getattr(environment, name)) for name in methods]
+    names = [name for name, _ in inspect.getmembers(type(environment), inspect.isfunction)]
+    methods = [name for name in names if name[0] != "_" and name not in ("reset", "get_reward")]
     schemas = []
-    for name, tool in [*((tool.__name__, tool) for tool in tools), *named]:
+    for tool in [*tools, *(getattr(environment, name) for name in methods)]:
         try:
             schemas.append(get_json_schema(tool))
         except (DocstringParsingException, TypeHintParsingException) as error:
-            raise ValueError(f"tools must have types and a docstring, got {name} ({error}). Begin "
-                             "the name of a method that is no tool with _.") from None
+            raise ValueError("tools must have types and a docstring, got "
+                             f"{getattr(tool, '__qualname__', tool)} ({error}). Begin the name of "
+                             "a method that is no tool with _.") from None
     return schemas
 
 
@@ -469,6 +451,6 @@ def _logged_as(function: Any) -> str:
     """Return the name of a reward in TRL's log."""
     while isinstance(function, partial):
         function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
     config = getattr(function, "config", None)  # of a reward model
-    name = getattr(config, "_name_or_path", getattr(function, "__name__", type(function).__name__))
-    return name.split("/")[-1]
+    return getattr(config, "_name_or_path", name).split("/")[-1]

@@ -18,6 +18,7 @@ import torch
 from accelerate.utils import gather_object
 from jaxtyping import Float
 from torch import Tensor
+from torch.distributions import Categorical
 from transformers import TrainerCallback
 
 from ..credit.rollouts import ScoredRollouts, at_last_state
@@ -37,33 +38,24 @@ _SIGNS = {
     "unusable_lists": (0.5, 3, "rows have no usable list in hypotheses_column."),
     "unusable_priors": (0.5, 3, "rows have no usable weights in prior_column."),
     "equal": (1, 3, "observation_likelihood tells no hypothesis from another."),
-    "numbers": (
-        *(0.5, 1),
-        "observation_likelihood returns numbers beyond 1e6, or some above 0 and none below, as "
-        "probabilities are: return their logarithms, and -inf for what cannot be.",
-    ),
-    "no_hypothesis": (
-        *(0.5, 1),
-        "no prompt of a rollout batch has a hypothesis, so that nothing is learned from it. They "
-        "are the true answers, lists in hypotheses_column and, without a truth, rollouts' answers.",
-    ),
-}
+    "numbers": (0.5, 1, "observation_likelihood returns numbers beyond 1e6, or some above 0, none "
+                "below, as probabilities are: return logarithms, and -inf for what cannot be."),
+    "no_hypothesis": (0.5, 1, "no prompt of a rollout batch has a hypothesis: nothing is learned. "
+                      "They are true answers, lists in hypotheses_column or, without a truth, "
+                      "rollouts' answers."),
+    "outcome_mismatch": (1, 1, "this share of rewards is not what the credit takes in their place, "
+                         "reward_weights for the true answer and 0 for others, and is not trained. "
+                         "Give outcome_under, or mark costs (docs/beliefs.md)."),
+}  # fmt: skip
 """Bad sign -> in what share of the last ten rollout batches, after how many it is said, and what it
 means. With a share of 1 so many in a row must have it, 10 if chance may cause one."""
-_OF_MODEL = (
-    " The model may not understand the elicitation, or write answers in another form than "
-    "solution_column has them: change either. credit='grpo' saves the scoring."
-)
+_OF_MODEL = " The model may not understand the elicitation, or write answers in another form than "
+_OF_MODEL += "solution_column has them: change either. credit='grpo' saves the scoring."
 _OF_TASK = " The prior or observation_likelihood is wrong, or rollouts bring no observations."
 _OF_BARL = (
-    "credit='barl' with several turns: who asks a question looks no better than who answers at "
-    "once. V(t) assumes that a rollout believes what it answered, and that other hypotheses would "
-    "have brought the same observations (docs/method.md). credit='belief_critic' assumes neither."
-)
-_MISMATCH = (
-    "barl/outcome_mismatch is {:.2g}: this share of rewards is not what the credit takes in their "
-    "place (reward_weights for the true answer, 0 for others, or outcome_under, and costs), and is "
-    "not trained. Give outcome_under, or mark costs (docs/beliefs.md)."
+    "credit='barl' with several turns: who asks looks no better than who answers at once. V(t) "
+    "assumes that a rollout believes what it answered, and would have observed the same under "
+    "other hypotheses (docs/method.md). credit='belief_critic' assumes neither."
 )
 _LIMITS = "max_completion_length, of agents also max_tool_calling_iterations"
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
@@ -105,14 +97,12 @@ class BatchLog(TrainerCallback):
             metrics["scoring_tokens"] = sum(tokens)
         else:
             metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
-        if scored.given is not None:
-            metrics |= given_metrics(scored.given)
+        metrics |= {} if scored.given is None else given_metrics(scored.given)
         metrics |= _means_of_processes(trainer, batch, local_rollouts, weighed)
         if not trainer.credit.needs_truth:
             metrics["answer_entropy"] = _entropy_of_votes(scored, trainer.num_generations)
         metrics = {name: value for name, value in metrics.items() if not math.isnan(value)}
-        signs = _bad_signs(trainer, metrics, batch.outcomes)
-        logged = trainer._metrics["train"]
+        signs, logged = _bad_signs(trainer, metrics, batch.outcomes), trainer._metrics["train"]
         for name, value in metrics.items():
             logged[f"barl/{name}"].append(value)
         self._scoring += sum(logged.get("barl/scoring_seconds", [])[-1:])
@@ -123,8 +113,6 @@ class BatchLog(TrainerCallback):
             said = no_answer_advice(*map(fmean, zip(*self._no_answer, strict=True)), limit=_LIMITS)
             trainer._say_once("barl/no_answer", said)
         self._tell_signs(metrics, signs)
-        if share := metrics.get("outcome_mismatch"):
-            trainer._say_once("barl/outcome_mismatch", _MISMATCH.format(share))
         self.log_table(_table_rows(scored, local_rollouts, weighed))
 
     def check_rewards(self, rewards: Float[Tensor, "rollout function"]) -> Tensor:
@@ -138,22 +126,15 @@ class BatchLog(TrainerCallback):
         """
         trainer, is_infinite = self._trainer, rewards.isinf()
         if rewards.isnan().all() and trainer.credit.needs_truth:
-            trainer._say_once(
-                "no reward",
-                f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN "
-                "or None for each, so that nothing is learned from them.",
-            )
+            text = f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned "
+            trainer._say_once("no reward", f"{text}NaN or None for each, and nothing is learned.")
         if not is_infinite.any():
             return rewards
         if not trainer.state.global_step:
-            row, column = is_infinite.nonzero()[0].tolist()
-            raise ValueError(
-                f"{trainer.reward_func_names[column]} must return finite rewards, got "
-                f"{rewards[row, column].item()}: return None for a completion without a reward."
-            )
-        share = is_infinite.any(dim=1).float().mean().item()
-        metrics = trainer._metrics["train" if trainer.model.training else "eval"]
-        metrics["infinite_rewards"].append(share)
+            name = trainer.reward_func_names[int(is_infinite.nonzero()[0, 1])]
+            raise ValueError(f"{name} must return finite rewards or None, got infinity.")
+        logged = trainer._metrics["train" if trainer.model.training else "eval"]
+        logged["infinite_rewards"].append(is_infinite.any(dim=1).float().mean().item())
         return rewards.masked_fill(is_infinite, math.nan)
 
     def log_clipped_ratios(self, output: Mapping[str, Any]) -> None:
@@ -161,17 +142,16 @@ class BatchLog(TrainerCallback):
         TRL's `_generate_and_score_completions` returned. TRL logs only what came of them.
         """
         trainer, ratio = self._trainer, output["importance_sampling_ratio"]  # (B, L) or (B, 1)
-        bounds = [0.0]  # what a ratio beyond a bound became
-        if not trainer.vllm_importance_sampling_mode.endswith("mask"):
-            names = ("vllm_importance_sampling_clip_min", "vllm_importance_sampling_clip_max")
-            bounds = [bound for name in names if (bound := getattr(trainer, name)) is not None]
+        names = [f"vllm_importance_sampling_clip_{of}" for of in ("min", "max")]
+        bounds = [bound for name in names if (bound := getattr(trainer, name)) is not None]
+        if trainer.vllm_importance_sampling_mode.endswith("mask"):
+            bounds = [0.0]  # what a ratio beyond a bound became
         mask = (output["completion_mask"] * output.get("tool_mask", 1)).bool()
         is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))
         counts = torch.stack([(is_clipped & mask).sum(), mask.sum()])
         clipped, number = trainer.accelerator.reduce(counts, reduction="sum").tolist()
-        metrics = trainer._metrics["train" if trainer.model.training else "eval"]
-        name = "sampling/importance_sampling_ratio/frac_clipped"
-        metrics[name].append(clipped / max(number, 1))
+        logged = trainer._metrics["train" if trainer.model.training else "eval"]
+        logged["sampling/importance_sampling_ratio/frac_clipped"].append(clipped / max(number, 1))
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         metrics = self._trainer._metrics["train"]
@@ -187,19 +167,16 @@ class BatchLog(TrainerCallback):
         it has empty dictionaries, so that the table's columns stay equally long.
         """
         rows, logs = gather_object(local_rows), self._trainer._logs
-        for texts in (logs["prompt"], logs["completion"]):
-            last = [texts.pop() for _ in range(min(len(rows), len(texts)))]
-            texts.extend(map(_table_cell, reversed(last)))
+        for name in ("prompt", "completion", "advantages"):
+            last = [logs[name].pop() for _ in range(min(len(rows), len(logs[name])))][::-1]
+            pairs = zip(rows[len(rows) - len(last) :], last, strict=True)
+            own = [row.get("advantage", of_trl) for row, of_trl in pairs]
+            logs[name].extend(own if name == "advantages" else map(_table_cell, last))
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors != "replace":
             with suppress(OSError):
                 sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
         for column in ("hypotheses", "step_values"):
             logs["extra"][column].extend(row.get(column) for row in rows)
-        if "advantage" in rows[0]:
-            advantages = logs["advantages"]
-            for _ in range(min(len(rows), len(advantages))):
-                advantages.pop()
-            advantages.extend(row["advantage"] for row in rows)
 
     def _tell_signs(self, metrics: Mapping[str, float], signs: Mapping[str, float]) -> None:
         """Say which bad signs recur, and what they mean."""
@@ -228,6 +205,7 @@ def _bad_signs(trainer: Any, metrics: dict[str, float], outcomes: Tensor) -> dic
     signs["equal"] = equal == 1 and not is_lost
     signs["numbers"] = positive == 1 or large > 0
     signs["no_hypothesis"] = metrics["unusable_truths"] == 1
+    signs["outcome_mismatch"] = metrics.get("outcome_mismatch", 0) > 0
     of_groups = outcomes.view(-1, trainer.num_generations)
     if trainer.credit.hypotheses == "none" or (of_groups == of_groups[:, :1]).all():
         return signs
@@ -253,20 +231,17 @@ def _table_cell(messages: Any) -> Any:
 def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
     """Return a warning of a credit that misleads where rollouts have `few` to `many` turns."""
     name, options = trainer.args.credit, trainer.args.settings["credit_options"]
-    if name == "barl":
+    if many > 1 and name == "barl":
         is_wrong = options.get("outcome_mode") == "hypothesis"
-        text = _OF_BARL + " outcome_mode='hypothesis' is wrong for the same reason." * is_wrong
-        return text if many > 1 else None
-    biased = {
-        "gain_normalization='joint'": options.get("gain_normalization") == "joint",
-        "credit='delta_belief'": name == "delta_belief",
-    }
-    setting = next((setting for setting, is_biased in biased.items() if is_biased), None)
-    text = (
+        return _OF_BARL + " outcome_mode='hypothesis' is wrong for the same reason." * is_wrong
+    is_joint = name != "barl" and options.get("gain_normalization") == "joint"
+    setting = "gain_normalization='joint'" if is_joint else f"credit={name!r}"
+    if not (is_joint or name == "delta_belief") or not few < many or many < 2:
+        return None
+    return (
         f"{setting} compares or sums the n-th turns of rollouts, which have {few} to {many}: that "
         "is biased where the model decides when to stop. Try credit='belief_critic'."
     )
-    return text if setting and few < many and many > 1 else None
 
 
 def _means_of_processes(
@@ -279,11 +254,9 @@ def _means_of_processes(
     totals: Any = torch.cat([moments.flatten(), *sums.values()])
     totals = trainer.accelerator.reduce(totals, reduction="sum")
     moments, pairs = totals[: moments.numel()].view_as(moments), totals[moments.numel() :]
-    means = {
-        name: total / number if number else math.nan
-        for name, (total, number) in zip(sums, pairs.view(-1, 2).tolist(), strict=True)
-    }
-    means["outcome_r2"] = _r2(moments)
+    total, number = pairs.view(-1, 2).unbind(dim=1)
+    averages = (total / number).where(number > 0, math.nan).tolist()
+    means = dict(zip(sums, averages, strict=True)) | {"outcome_r2": _r2(moments)}
     if sums:
         is_equal = (of_groups == of_groups[:, :1]).all(dim=1)
         values: Any = trainer.accelerator.gather(_mean_values(rollouts, weighed))
@@ -304,7 +277,7 @@ def _local_sums(
     seen = torch.zeros_like(rollouts.step_mask)
     for row, ends, turns in zip(seen, scored.step_ends, scored.turns, strict=True):
         stops = {turn.stop for turn in turns if turn.has_observation}
-        row[: len(ends)] = torch.tensor([end in stops for end in ends], dtype=torch.bool)
+        row[: len(ends)] = row.new_tensor([end in stops for end in ends])
     truth, has_belief = rollouts.belief[..., 0], rollouts.hypothesis_mask[:, 1:]
     if trainer.credit.hypotheses == "truth":
         sums = {name: sums[name] for name in sums if name not in _OF_SEVERAL}
@@ -317,10 +290,10 @@ def _local_sums(
         del sums["discrepancy"]
     has_truth = seen.new_tensor([bool(one and one.has_truth) for one in scored.local_sets])
     if trainer.credit.replaces_outcome:
-        outcomes = batch.local(batch.outcomes)
-        costs = 0 if rollouts.costs is None else rollouts.costs
-        is_right = torch.isclose(outcomes, rollouts.outcomes_if_true[:, 0] + costs, atol=1e-4)
-        sums["outcome_mismatch"] = _sum(~is_right, has_truth & outcomes.isfinite())
+        outcomes, costs = batch.local(batch.outcomes), rollouts.costs
+        replaced = rollouts.outcomes_if_true[:, 0] + (0 if costs is None else costs)
+        is_wrong = ~torch.isclose(outcomes, replaced, atol=1e-4)
+        sums["outcome_mismatch"] = _sum(is_wrong, has_truth & outcomes.isfinite())
     if belief != "model":
         is_text = not generated.has_tools and generated.masks is None
         seen = rollouts.step_mask if is_text else seen  # each step of a text may tell something
@@ -341,7 +314,7 @@ def _sum(values: Tensor, mask: Tensor) -> Tensor:
 def _belief_sums(rollouts: ScoredRollouts, weighed: TokenWeights) -> dict[str, Tensor]:
     """Sum what describes the beliefs and values of rollouts that have a weight.
 
-    The values of a right rollout and of one with the same history that answers y_j differ by the
+    The values of a right rollout and of one that answers y_j with the same history differ by the
     outcome gain 1 + w_0(t) - w_j(t), with the posterior w; in plain RL by 1 (docs/credit.md).
     """
     belief, state_mask = rollouts.belief, rollouts.state_mask
@@ -428,8 +401,7 @@ def _entropy_of_votes(scored: Any, group_size: int) -> float:
     for hypotheses, listed in zip(scored.sets, lists, strict=True):
         if hypotheses is not None and not hypotheses.has_truth and listed is None:
             votes = Counter(member for member in hypotheses.members if member is not None)
-            shares = [number / votes.total() for number in votes.values()]
-            entropy = -sum(share * math.log(share) for share in shares)
+            entropy = Categorical(torch.tensor([*votes.values()]).double()).entropy().item()
             entropies.append(entropy / math.log(max(group_size, 2)))
     return fmean(entropies) if entropies else math.nan
 
@@ -442,11 +414,11 @@ def _table_rows(
     means = (weighed.weights.sum(dim=1) / weighed.mask.sum(dim=1).clamp(min=1)).tolist()
     columns = scored.local_sets, weighed.values, scored.step_ends, means, local_rollouts.members
     table = []
-    for n, (hypotheses, values, ends, mean, member) in enumerate(zip(*columns, strict=True)):
+    for hypotheses, values, ends, mean, member, masses in zip(*columns, belief, strict=True):
         shown = list(hypotheses.answers) if hypotheses else []
         if belief.shape[2]:
             truth = 0 if hypotheses and hypotheses.has_truth else None
-            shown = [shown[i] for i in likeliest(belief[n, :, : len(shown)], truth, member)]
+            shown = [shown[i] for i in likeliest(masses[:, : len(shown)], truth, member)]
         values = [round(value, 4) for value in values[: len(ends)].tolist()]
         table.append({"hypotheses": shown or None, "step_values": values, "advantage": mean})
     return table

@@ -7,7 +7,8 @@ here, and which tokens end the model's turns is decided here.
 import math
 from collections.abc import Collection, Sequence
 from functools import lru_cache, partial
-from itertools import compress, takewhile
+from itertools import compress, groupby, takewhile
+from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -85,11 +86,9 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
     An environment says which answer an agent gave with its attribute or property `answer`, a
     `rollout_func` with its field `answer`; None is no answer.
 
-    It logs, if some tokens may not be the model's, `barl/turns_per_rollout`; and with tools the
-    shares of rollouts that end in a call, `barl/ended_in_call`, because they were
-    `barl/at_turn_limit` or there was `barl/no_room_for_result`, and that end in a text that looks
-    like a call but is none, `barl/malformed_calls`. The first batch with
-    results of tools is compared with the chat template: `barl/template_mismatch`.
+    It logs `barl/turns_per_rollout`, and with tools `barl/ended_in_call`, `barl/at_turn_limit`,
+    `barl/no_room_for_result`, `barl/malformed_calls` and, of the first batch with results,
+    `barl/template_mismatch` (docs/metrics.md).
 
     Raises:
         ValueError: A tool returned an image, or a `rollout_func` does not mark what others wrote.
@@ -97,23 +96,16 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
     prompt_ids, completion_ids, masks, completions, _, columns, *images = output
     completions = readable(completions)  # the JSON of a call may escape what cannot be written
     if any(map(any, images[-1])):
-        raise ValueError(
-            "tools must return texts, got an image: BARLTrainer is text-only. Return a "
-            "description, or train with trl.GRPOTrainer."
-        )
+        raise ValueError("tools must return texts, got an image: return a description.")
     end_ids, tokenizer = trainer.turn_end_ids, trainer._tokenizer
     own_masks = masks or [[1] * len(ids) for ids in completion_ids]
-    turns = [
-        turns_of(ids, mask, end_ids, runs_are_turns=bool(trainer.tools))
-        for ids, mask in zip(completion_ids, own_masks, strict=True)
-    ]
+    turns_in = partial(turns_of, end_ids=end_ids, runs_are_turns=bool(trainer.tools))
+    turns = [*map(turns_in, completion_ids, own_masks)]
     if trainer.rollout_func is not None:  # else TRL says where turns end
         _refuse_unmasked(completion_ids, own_masks, turns, end_ids)
     if masks and not trainer.tools:  # TRL's completions hold the text of others, too
-        completions = [
-            _own_completion(*rollout, tokenizer)
-            for rollout in zip(completions, completion_ids, masks, turns, strict=True)
-        ]
+        own = partial(_own_completion, tokenizer)
+        completions = [*map(own, completions, completion_ids, masks, turns)]
     given: list[GivenAnswer | None] | None = None
     if trainer.environments:
         told = [*map(told_answer, trainer.environments)]
@@ -138,10 +130,9 @@ def episodes_of(prompts: Sequence[Completion], generated: Generated, trainer: An
     for n, (prompt, said, ids, mask, turns, told) in enumerate(zip(prompts, *columns, strict=True)):
         own_mask = mask[: turns[-1].end] if turns else []
         text = _own_text(ids[: len(own_mask)], own_mask, trainer._tokenizer)
-        answer = None if told is None else told.answer
+        answer = told and told.answer
         is_cut = generated.is_cut_off(n, turns, answer, trainer.args, trainer.turn_end_ids)
-        number = sum(own_mask)
-        episodes.append(Episode(prompt, said, text, ids, mask, number, is_cut, told))
+        episodes.append(Episode(prompt, said, text, ids, mask, sum(own_mask), is_cut, told))
     return episodes
 
 
@@ -157,8 +148,8 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
         for completion, ids, spans in zip(completions, completion_ids, turns, strict=True):
             is_call, is_last = calls_tool(completion), len(spans) > most
             is_seen = bool(spans) and spans[-1].has_observation
-            is_like_call = bool(opening and spans) and not (is_call or is_seen)
-            is_like_call = is_like_call and str(opening) in tokenizer.decode(ids[spans[-1].start :])
+            text = tokenizer.decode(ids[spans[-1].start :]) if spans else ""
+            is_like_call = bool(opening) and opening in text and not (is_call or is_seen)
             no_room = (is_call and not is_last) or is_seen
             values = is_call, is_call and is_last, no_room, is_like_call
             for name, value in zip(names, values, strict=True):
@@ -170,8 +161,7 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
 
 def _compare_with_template(trainer: Any, prompts: Sequence[Any], generated: Generated) -> None:
     """Log the share of rollouts that read something else than the template writes, and say what."""
-    columns = zip(prompts, *generated[:3], generated.turns or (), strict=True)
-    found = [_difference(trainer, *rollout) for rollout in columns]
+    found = [*map(partial(_difference, trainer), prompts, *generated[:3], generated.turns or ())]
     if found := [one for one in gather_object(found) if one is not None]:
         trainer.has_compared = True
         trainer._metrics["train"]["barl/template_mismatch"].append(fmean(map(bool, found)))
@@ -188,15 +178,10 @@ def _difference(
     """
     tokenizer, seen = trainer._tokenizer, [turn for turn in turns if turn.has_observation]
     number = max((n for n, one in enumerate(messages, 1) if one["role"] == "tool"), default=0)
+    options = {"tools": trainer.tools, "chat_template": trainer.chat_template, "tokenize": False}
+    options |= {"add_generation_prompt": True, **trainer.chat_template_kwargs}
     try:
-        text = seen and tokenizer.apply_chat_template(
-            [*prompt, *messages[:number]],
-            tools=trainer.tools,
-            chat_template=trainer.chat_template,
-            add_generation_prompt=True,
-            tokenize=False,
-            **trainer.chat_template_kwargs,
-        )
+        text = seen and tokenizer.apply_chat_template([*prompt, *messages[:number]], **options)
     except Exception:  # whatever a template makes of a call that it was not written for
         text = None
     if not text:
@@ -206,7 +191,7 @@ def _difference(
     before, read = (tokenizer.decode([*prompt_ids, *ids[:place]]) for place in places)
     if written.endswith(read[len(before) :]):
         return ""
-    same = len(_common_start(written[::-1], read[::-1]))
+    same = _common_length(written[::-1], read[::-1])
     written, read = (text[-same - 24 :][:48] for text in (written, read))
     return (
         f"the chat template writes {written!r} where a rollout has {read!r}: the model learns with "
@@ -223,28 +208,22 @@ def _refuse_unmasked(
     """Refuse completions in which tokens of the model follow the end of its turn at once."""
     for n, (ids, mask, spans) in enumerate(zip(completion_ids, masks, turns, strict=True)):
         for _, end, stop, _ in spans:
-            behind = compress(ids[end:stop], mask[end:stop])
-            if any(token not in end_ids for token in behind):
+            if {*compress(ids[end:stop], mask[end:stop])} - {*end_ids}:
                 raise ValueError(
-                    f"rollout_func must mark in env_mask what the model did not write, got rollout "
-                    f"{n} with an end of turn at token {end} of {len(ids)} and tokens of the model "
-                    "behind it. Give 1 for each token that the model wrote in its turns, up to the "
-                    "one that ends the turn, and 0 for all others, such as a user's message."
+                    f"rollout_func must give 1 in env_mask for what the model wrote in a turn, up "
+                    f"to the token that ends it, and 0 for all else, got rollout {n} with an end "
+                    f"of turn at token {end} of {len(ids)} and tokens of the model behind it."
                 )
 
 
 def _own_completion(
-    completion: Completion,
-    ids: Sequence[int],
-    mask: Sequence[int],
-    turns: Sequence[Turn],
-    tokenizer: Any,
+    tokenizer: Any, completion: Completion, ids: list[int], mask: list[int], turns: list[Turn]
 ) -> Completion:
     """Return a completion in which the text of the model stands apart from that of others.
 
-    A text becomes that of the last turn, "" if another's text follows it. Messages become one
-    message for each turn, with the role "tool" for what stands behind it. In a turn, line breaks
-    stand for the tokens that others put into it.
+    A text becomes that of the last turn, "" if another's text follows it. Messages become one for
+    each turn, and one of a tool for what stands behind it. In a turn, line breaks stand for the
+    tokens of others.
     """
     if 0 not in mask:
         return completion
@@ -253,9 +232,7 @@ def _own_completion(
         text = _own_text(ids[start:end], mask[start:end], tokenizer)
         messages.append({"role": "assistant", "content": text})
         if has_observation:
-            others = [
-                token for token, own in zip(ids[end:stop], mask[end:stop], strict=True) if not own
-            ]
+            others = [ids[place] for place in range(end, stop) if not mask[place]]
             text = tokenizer.decode(others, skip_special_tokens=True)
             messages.append({"role": "tool", "content": text.strip()})
     if not isinstance(completion, str):
@@ -266,20 +243,32 @@ def _own_completion(
 
 def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     """Return the word with which the chat template begins a call of a tool; None if none does."""
-    message: dict[str, Any] = {"role": "assistant", "content": ""}
-    call = {"type": "function", "function": {"name": "made-up", "arguments": {}}}
-    user = {"role": "user", "content": "?"}
     try:
         plain, calling = (
-            tokenizer.apply_chat_template([user, last], tokenize=False, chat_template=chat_template)
-            for last in (message, message | {"tool_calls": [call]})
+            _written(tokenizer, {"chat_template": chat_template}, **message)
+            for message in ({}, _call("made-up"))
         )
     except Exception:  # whatever a template makes of a call that it was not written for
         return None
-    same = _common_start(plain, calling)
+    same = plain[: _common_length(plain, calling)]
     before = calling.partition("made-up")[0]
     words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
     return words[0] if words else None
+
+
+def _call(name: str) -> dict[str, Any]:
+    return {"tool_calls": [{"type": "function", "function": {"name": name, "arguments": {}}}]}
+
+
+def _written(tokenizer: Any, options: Any, **message: Any) -> str:
+    """Return a message of the assistant, behind one of the user, as the chat template writes it."""
+    said = {"role": "assistant", "content": ""} | message
+    messages = [{"role": "user", "content": "dummy"}, said]  # as in TRL
+    return tokenizer.apply_chat_template(messages, tokenize=False, **options)
+
+
+def _common_length(one: str, other: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def told_answer(environment: Any) -> GivenAnswer | None:
@@ -291,24 +280,15 @@ def told_answer(environment: Any) -> GivenAnswer | None:
     return None if callable(answer) else _given(answer)
 
 
-def _common_start(one: str, other: str) -> str:
-    pairs = zip(one, other, strict=False)
-    return "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
 def _given(answer: Any) -> GivenAnswer:
     return GivenAnswer(None if answer is None else plain_text(answer))
 
 
 def _own_text(ids: Sequence[int], mask: Sequence[int], tokenizer: Any) -> str:
     """Return the text of the tokens that the model wrote, with line breaks for other tokens."""
-    runs: list[list[int]] = [[]]
-    for token, is_own in zip(ids, mask, strict=True):
-        if is_own:
-            runs[-1].append(token)
-        elif runs[-1]:
-            runs.append([])
-    return "\n".join(tokenizer.batch_decode([run for run in runs if run], skip_special_tokens=True))
+    runs = groupby(zip(mask, ids, strict=True), key=itemgetter(0))
+    own = [[token for _, token in run] for is_own, run in runs if is_own]
+    return "\n".join(tokenizer.batch_decode(own, skip_special_tokens=True))
 
 
 # what ends a turn
@@ -317,10 +297,9 @@ def _own_text(ids: Sequence[int], mask: Sequence[int], tokenizer: Any) -> str:
 def tell_ends(trainer: Any) -> None:
     """Let the token with which the chat template ends an assistant's message end completions, too.
 
-    TRL ends completions with the EOS tokens of the tokenizer and of the model. If prompts are
-    messages, this function also gives the template's token, and those that `generation_kwargs`
-    name, to generation, to the saved `generation_config`, and to `eos_token_ids`, which tells
-    whether a completion was cut off.
+    TRL ends completions with the EOS tokens of the tokenizer and of the model. The template's, if
+    prompts are messages, and those that `generation_kwargs` name are also given to generation, to
+    the saved `generation_config`, and to `eos_token_ids`, which tells what was cut off.
 
     Raises:
         ValueError: The tokenizer has no chat template for messages, no token ends a message in the
@@ -330,15 +309,14 @@ def tell_ends(trainer: Any) -> None:
     ends, template_kwargs = [*eos_token_ids], args.chat_template_kwargs or {}
     if is_conversational(next(iter(trainer.train_dataset))):
         ends = turn_ends(tokenizer, eos_token_ids, **template_kwargs)
-    kwargs = args.generation_kwargs or {}
-    users_ends = kwargs.get("stop_token_ids" if args.use_vllm else "eos_token_id") or []
+    name = "stop_token_ids" if args.use_vllm else "eos_token_id"
+    users_ends = (args.generation_kwargs or {}).get(name) or []
     users_ends = [users_ends] if isinstance(users_ends, int) else users_ends
     missing = [token for token in ends[len(eos_token_ids) :] if token not in users_ends]
     if users_ends and missing and not args.use_vllm:
         raise ValueError(
-            f"generation_kwargs must leave out eos_token_id, or name "
-            f"{_named(missing, tokenizer)} in it, got {users_ends}: the chat template ends an "
-            "assistant's message with that."
+            f"generation_kwargs must have {_named(missing, tokenizer)}, with which the chat "
+            f"template ends a message, in its eos_token_id, or none, got {users_ends}."
         )
     ends = [*dict.fromkeys([*ends, *users_ends])]
     options = {"chat_template": trainer.chat_template, **template_kwargs}
@@ -346,32 +324,26 @@ def tell_ends(trainer: Any) -> None:
     if ends == eos_token_ids:
         return
     trainer.eos_token_ids = trainer.model.generation_config.eos_token_id = ends
-    if trainer.use_vllm:
-        kwargs = trainer.vllm_generation.generation_kwargs
-        trainer.vllm_generation.generation_kwargs = kwargs | {"stop_token_ids": ends}
-    else:
-        trainer.generation_kwargs["eos_token_id"] = ends
+    generates = trainer.vllm_generation if args.use_vllm else trainer
+    generates.generation_kwargs = generates.generation_kwargs | {name: ends}
+    if not args.use_vllm:
         trainer.generation_config.eos_token_id = ends
-    trainer._say_once(
-        "ends",
-        f"completions also end with {_named(ends[len(eos_token_ids) :], tokenizer)}, as the chat "
-        "template or generation_kwargs say.",
-    )
+    said = _named(ends[len(eos_token_ids) :], tokenizer)
+    text = f"completions also end with {said}, as the chat template or generation_kwargs say."
+    trainer._say_once("ends", text)
 
 
 def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) -> list[int]:
     """Return the ids of the tokens that end a turn: `end_ids`, and the chat template's end token.
 
-    The chat template of a base model may end turns with another token than the model's EOS: the
-    first added token after an assistant's message. If a token of `end_ids` follows the message,
-    too, that token ends the turn, and none is added.
+    That of a base model may be another token than the model's EOS: the first added token after an
+    assistant's message. If a token of `end_ids` follows, that ends the turn, and none is added.
 
     Raises:
         ValueError: The template ends a message with mere text, which cannot end a completion.
     """
     said = "made-up"
-    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": said}]
-    text = tokenizer.apply_chat_template(messages, tokenize=False, **template_kwargs)
+    text = _written(tokenizer, template_kwargs, content=said)
     behind = text.rpartition(said)[2] if said in text else ""
     ids, added = tokenizer.encode(behind, add_special_tokens=False), tokenizer.added_tokens_decoder
     if not behind.strip() or set(ids) & set(end_ids):
@@ -379,9 +351,8 @@ def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) ->
     added_ids = [token for token in ids if token in added]
     if not added_ids:
         raise ValueError(
-            f"chat_template must end an assistant's message with one token of its own, got "
-            f"{behind!r}, which is text: nothing would end a completion. Write the tokenizer's "
-            "eos_token behind the message."
+            f"chat_template must end an assistant's message with one token, as eos_token, got the "
+            f"text {behind!r}: nothing would end a completion."
         )
     return [*end_ids, added_ids[0]]
 
@@ -394,16 +365,9 @@ def _cut_behind_call(
     TRL takes for a result what the template writes behind the tokenizer's last EOS. A template may
     end a call with another token, as those of base models do, or with none.
     """
-    call = {"type": "function", "function": {"name": name, "arguments": {}}}
-    messages = [
-        {"role": "user", "content": "dummy"},  # as in TRL
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-    ]
-    text = tokenizer.apply_chat_template(messages, tokenize=False, **options)
-    ids, behind = (
-        tokenizer.encode(part, add_special_tokens=False)
-        for part in (text, text.rpartition(name)[2])
-    )
+    text = _written(tokenizer, options, **_call(name))
+    texts = text, text.rpartition(name)[2]
+    ids, behind = (tokenizer.encode(one, add_special_tokens=False) for one in texts)
     of_trl = [place for place, token in enumerate(ids, 1) if token == tokenizer.eos_token_id]
     ends = [len(ids) - len(behind) + n for n, token in enumerate(behind, 1) if token in end_ids]
     cut, right = (places[-1] if places else len(ids) for places in (of_trl, ends))
