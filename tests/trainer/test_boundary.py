@@ -68,7 +68,7 @@ def test_results_stand_in_the_order_of_calls_whatever_fails(tmp_path):
     def at_once(key):
         seen.append(key)
         os.chdir(tmp_path)
-        raise BaseException("no")
+        raise GeneratorExit
 
     calls = [call("slowly", key=1), call("slowly", key=2), call("at_once", key=3)]
     calls += [call("none", key=4), call("slowly", key=5)]
