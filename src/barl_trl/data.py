@@ -370,8 +370,8 @@ def _suspicions(
 
 
 def _lacks_option(problem: str, answer: str) -> bool:
-    letter = re.fullmatch(r"\(?([A-J])\)?", answer)
-    return bool(letter) and not re.search(rf"\b{letter[1]} ?[.:)\]}}]", problem)
+    letter = re.fullmatch(r"\(?([A-Ja-d])\)?", answer)
+    return bool(letter) and not re.search(rf"(?i)\b{letter[1]} ?[.:)\]}}]", problem)
 
 
 def _key(problem: str) -> str:

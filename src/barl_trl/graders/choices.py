@@ -72,4 +72,8 @@ def letters_of(
             wanted = (answer or "").strip().casefold()
             is_one = names.count(wanted) == 1
             readings[-1].append(LETTERS[names.index(wanted)] if is_one else None)
-    return min(readings, key=lambda letters: letters.count(None))
+    found = min(readings, key=lambda letters: letters.count(None))
+    for place, (answer, texts) in enumerate(zip(answers, options, strict=True)):
+        letter = chosen(answer, [*(texts or {}).values()])  # `(B) 5`
+        found[place] = found[place] or (letter if letter != answer else None)
+    return found
