@@ -178,7 +178,7 @@ def test_rows_of_a_dataset_are_selected_by_paths_and_keep_their_columns():
         ([{"opa": "4", "opb": "", "opc": "5", "opd": "", "cop": 2}], ["C"], 0),
         ([{"A": "4", "B": "5", "C": "6", "answer": "6"}], ["C"], 0),
         ([{"choices": ["4", "5"], "answer": "B"}, {"choices": [], "answer": "7"}], ["B", "7"], 0),
-        ([{"choices": ["4", "5"], "answer": text} for text in ("(B) 5", "B", "B: 4")], ["B"] * 2, 1),
+        ([{"choices": ["4", "5"], "answer": one} for one in ("(B) 5", "B", "B: 4")], ["B"] * 2, 1),
         ([{"possible_answers": ["4", "5"], "answer": "5"}], ["B"], 0),
         ([{"Option A": "4", "Option B": "5", "answer": "B"}], ["B"], 0),
         ([{"correct_answer": "5", "incorrect_answers": ["4", "6"], "answer": "5"}], ["B"], 0),
