@@ -136,7 +136,7 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
         are_rows = len(kinds - {None}) == len(kinds) == 1 < len(whole)  # by their names
         whole = [*whole.values()] if are_rows else [whole]
         whole = lists[0] if lists and isinstance(lists[0], list) else whole
-    items: list[Any] = text.split("\n") if whole is None else whole
+    items: list[Any] = whole if isinstance(whole, list) else text.split("\n")
     for line, item in enumerate(items, 1):
         try:
             if whole is not None or item.strip():
@@ -150,7 +150,8 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
 
 def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
     header = text.partition("\n")[0]
-    reader = csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=header.count))
+    separator = "," if "," in header else max(",;\t", key=header.count)
+    reader = csv.DictReader(io.StringIO(text), delimiter=separator)
     while True:
         try:
             row = next(reader)
@@ -324,8 +325,9 @@ def problem_text(cell: Any) -> str:
     """Return the problem in a cell: its text, or the last message if it is the user's; else ''."""
     if isinstance(cell, list):
         cell = cell[-1]["content"] if cell[-1]["role"] == "user" else None
-        if isinstance(cell, list):  # parts, of which the trainer makes one text
-            cell = "".join(part["text"] for part in cell if part.get("type") == "text")
+        parts = cell if isinstance(cell, list) else ()  # the trainer makes one text of them
+        if parts and all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in parts):
+            cell = "".join(part["text"] for part in parts)
     return cell.strip() if isinstance(cell, str) else ""
 
 

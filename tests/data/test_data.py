@@ -205,6 +205,7 @@ def test_a_line_that_is_no_row_is_skipped_counted_and_named(write, caplog, name,
     ("name", "content"),
     [
         ("p.json", b'[{"problem": "q",'),
+        ("p.json", b"-1"),
         ("p.jsonl", b""),
         ("p.jsonl", b'{"problem": "p"'),
         ("p.txt", b"p"),

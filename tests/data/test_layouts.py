@@ -131,6 +131,7 @@ def test_compressed_files_and_folders_of_them_are_read(tmp_path, request, kind, 
     [
         ("a.json", {"7": {"question": "p", "answer": "1"}, "9": {"question": "q", "answer": "2"}}),
         ("a.csv", "question;answer\np, or;1\nq;2\n"),
+        ("c.csv", 'question,answer,"a;b;c"\n"p;;",1,0\nq,2,0\n'),
         ("b.csv", "question\tanswer\np\t1\nq\t2\n"),
     ],
 )
@@ -152,6 +153,24 @@ def test_objects_by_name_and_other_separators_are_rows(tmp_path, name, text):
 def test_the_message_names_a_path_that_holds_something(write, row, named):
     with pytest.raises(ValueError, match=f"try --{named}"):
         load_problems(write("p.jsonl", row))
+
+
+def test_parts_of_text_are_a_problem_and_images_none(write):
+    parts = [{"type": "text", "text": "p"}, {"type": "text", "text": "q"}]
+    contents = parts, [*parts, {"type": "image"}], [{"type": "text"}], ["p"]
+    messages = [[{"role": "user", "content": content}] for content in contents]
+    path = write("p.jsonl", *({"messages": one, "answer": "1"} for one in messages))
+    data, report = load_problems(path)
+    assert data["prompt"][:] == [[{"role": "user", "content": "pq"}]] and len(report.skipped) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [("It is 7.", "sentence"), ("We get 7", "sentence"), ("b", "options"), ("x is even", None)],
+)
+def test_short_sentences_and_small_letters_deserve_a_look(write, answer, reason):
+    report = load_problems(write("p.jsonl", {"problem": "p", "answer": answer}))[1]
+    assert [finding.reason for finding in report.suspicious] == [reason] * (reason is not None)
 
 
 def test_rows_of_a_dataset_are_selected_by_paths_and_keep_their_columns():
