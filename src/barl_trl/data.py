@@ -339,10 +339,10 @@ def _suspicions(
     firsts: dict[str, int] = {}
     for place in looked_at:
         answer, key = answers[place], _key(problems[place])
-        first, letter = firsts.setdefault(key, place), re.fullmatch(r"\(?([A-J])\)?", answer)
+        first, letter = firsts.setdefault(key, place), re.fullmatch(r"\(?([A-Ja-d])\)?", answer)
         if why := why_none(answer):
             reasons[place] = why
-        elif letter and not re.search(rf"\b{letter[1]} ?[.:)\]}}]", problems[place]):
+        elif letter and not re.search(rf"(?i)\b{letter[1]} ?[.:)\]}}]", problems[place]):
             reasons[place] = "options"
         elif answer in unread:
             reasons[place] = "unreadable"

@@ -36,13 +36,13 @@ ANSWERS += ("verification_info.answer.value", "1.ground_truth.value", "solution"
 CHOSEN = ("answer_letter", "answerkey", "answer_key", "answer_idx", "answer_index", "answer")
 CHOSEN += ("correct_option", "correct_answer", "correct answer", "correct", "label", "cop", "gold")
 CHOSEN += ANSWERS[1:]
-PASSAGES = ("passage", "context", "article", "body")
+PASSAGES = ("passage", "context", "article", "body", "premise", "story")
 
 _LIKELY = {
     "problem_column": r"question|problem|prompt|query|instruct|input|goal|sentence|ctx|messages",
     "answer_column": r"answer|truth|gold|target|label|solution|correct|result|response",
 }
-_UNLIKELY = re.compile(r"type|(?:^|_)id|source|url|generat|output|^r1|attempt", re.IGNORECASE)
+_UNLIKELY = re.compile(r"type|(?:^|_)id|source|url|generat|output|^r1|attempt|start", re.IGNORECASE)
 PLACEHOLDER = re.compile(
     r"n/?a|none|null|nan|not ?found|unknown|tbd|todo|see (?:the )?(?:solution|above|proof)|proof"
     r"|\?+|-+|\.+",
@@ -53,8 +53,8 @@ _CODE = re.compile(r"\b(?:def|import|return) \w|\bprint\(|#include\b|<tool_call>
 _NAMED = re.compile(r"(?<![\\\w}])\{([^{}]+)\}")  # not braces of TeX
 _TEXT_FILES = re.compile(r"\.(?:jsonl|json|csv)(?:\.(?:gz|bz2|xz|zst))?\Z")
 _ROLES = {"human": "user", "gpt": "assistant", "function_call": "assistant", "observation": "tool"}
-_LISTS = ("options", "choices", "endings", "answer_choices")
-_OPTION = re.compile(r"((?=[A-J])|op|option|choice|answer|ending|sol)[_ ]?([A-J]|[a-j]|\d)")
+_LISTS = ("options", "choices", "endings", "answer_choices", "answer_options", "possible_answers")
+_OPTION = re.compile(r"((?=[A-J])|(?i:op|option|choice|answer|ending|sol))[_ ]?([A-J]|[a-j]|\d)")
 _RIGHT = re.compile(r"correct[_ ]answer", re.IGNORECASE)
 _WRONG = re.compile(r"(?:(?:incorrect|wrong)[_ ]answers?|distractor)[_ ]?\d*", re.IGNORECASE)
 
@@ -133,8 +133,11 @@ def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
         whole = None
     if isinstance(whole, dict):
         lists = [whole[name] for name in ("data", "examples", "rows") if name in whole]
-        whole = lists[0] if lists and isinstance(lists[0], list) else [whole]
-    items: list[Any] = text.split("\n") if whole is None else whole
+        kinds = {tuple(row) if isinstance(row, dict) else None for row in whole.values()}
+        are_rows = len(kinds - {None}) == len(kinds) == 1 < len(whole)  # by their names
+        whole = [*whole.values()] if are_rows else [whole]
+        whole = lists[0] if lists and isinstance(lists[0], list) else whole
+    items: list[Any] = whole if isinstance(whole, list) else text.split("\n")
     for line, item in enumerate(items, 1):
         try:
             if whole is None and item.strip():
@@ -147,7 +150,9 @@ def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, Any]]:
-    reader, row = csv.DictReader(io.StringIO(text)), {}
+    header = text.partition("\n")[0]
+    separator = "," if "," in header else max(",;\t", key=header.count)
+    reader, row = csv.DictReader(io.StringIO(text), delimiter=separator), {}
     while row is not None:
         try:
             if row := next(reader, None):
@@ -272,12 +277,13 @@ def first_column(
             found.append((path, read(path, cells)))
             if any(found[-1][1]):
                 return found[-1]
-    if found:
+    hint = _hint(rows, option, taken)
+    if found and (option == "answer_column" or not hint.startswith("try")):
         return found[0]
     got = repr(paths[0]) if len(paths) == 1 else "none of the usual ones"
     raise ValueError(
         f"{option} must be a column of the data set, or a path, got {got} with the columns "
-        f"{', '.join(rows.column_names)}: {_hint(rows, option, taken)}."
+        f"{', '.join(rows.column_names)}: {hint}."
     )
 
 
@@ -286,7 +292,7 @@ def _hint(rows: "Dataset", option: str, taken: str) -> str:
     likely, found = re.compile(_LIKELY[option], re.IGNORECASE), Counter[str]()
     first = rows.select(range(min(len(rows), 20)))
     for path, cell in (pair for row in first for name in row for pair in paths_of(row[name], name)):
-        key = path.rpartition(".")[2]
+        key = re.sub(r"\.(text|value)$", "", path).rpartition(".")[2]
         if path == taken or not likely.search(key) or _UNLIKELY.search(key):
             continue
         if option == "answer_column":
@@ -315,6 +321,9 @@ def problem_text(cell: Any) -> str:
     """Return the problem in a cell: its text, or the last message if it is the user's; else ''."""
     if isinstance(cell, list):
         cell = cell[-1]["content"] if cell[-1]["role"] == "user" else None
+        parts = cell if isinstance(cell, list) else ()  # the trainer makes one text of them
+        if parts and all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in parts):
+            cell = "".join(part["text"] for part in parts)
     return cell.strip() if isinstance(cell, str) else ""
 
 
@@ -325,8 +334,9 @@ def why_none(answer: str) -> str | None:
     if _CODE.search(answer):
         return "code"
     of_words = len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", answer))
+    is_said = re.search(r"(?i)\b(?:is|are|gets?|gives?|equals)\b.*\d", answer)
     most = 3 if "=" in answer else 4 if answer.endswith((".", "!", "?")) else 14
-    return "sentence" if of_words > most else None
+    return "sentence" if is_said or of_words > most else None
 
 
 # Multiple choice
@@ -350,8 +360,11 @@ def find_options(rows: "Dataset", of_problem: str) -> list[dict[str, str] | None
             )
     wrong, right = ([name for name in names if of.fullmatch(name)] for of in (_WRONG, _RIGHT))
     if wrong and right:
-        cells = zip(*(map(plain_text, rows[name]) for name in (right[0], *wrong)), strict=True)
-        return [_by_label(sorted(filter(None, texts)), None) for texts in cells]
+        cells = zip(*(rows[name] for name in (right[0], *wrong)), strict=True)
+        lists = [
+            [c for one in of for c in (one if isinstance(one, list) else [one])] for of in cells
+        ]
+        return [_by_label(sorted(filter(None, map(plain_text, of))), None) for of in lists]
     families: dict[str, dict[str, str]] = {}
     for match in filter(None, map(_OPTION.fullmatch, names)):
         families.setdefault(match[1], {})[match[2]] = match[0]  # opa, option1, A

@@ -163,7 +163,7 @@ def test_a_line_that_is_no_row_is_skipped_counted_and_named(write, caplog, name,
     ("name", "content"),
     [
         *[("p.json", b'[{"problem": "q",'), ("p.jsonl", b""), ("p.jsonl", b'{"problem": "p"')],
-        *[("p.txt", b"p"), ("p.parquet", b"no")],
+        *[("p.json", b"-1"), ("p.txt", b"p"), ("p.parquet", b"no")],
         ("p.jsonl", '{"problem": "Zürich", "answer": "1"}'.encode("latin-1")),
     ],
 )

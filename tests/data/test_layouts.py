@@ -126,6 +126,53 @@ def test_compressed_files_and_folders_of_them_are_read(tmp_path, request, kind, 
     assert [load_problems(path)[0]["solution"][:] for path in paths] == [["0.10", "007"]] * 3
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", {"7": {"question": "p", "answer": "1"}, "9": {"question": "q", "answer": "2"}}),
+        ("a.csv", "question;answer\np, or;1\nq;2\n"),
+        ("c.csv", 'question,answer,"a;b;c"\n"p;;",1,0\nq,2,0\n'),
+        ("b.csv", "question\tanswer\np\t1\nq\t2\n"),
+    ],
+)
+def test_objects_by_name_and_other_separators_are_rows(tmp_path, name, text):
+    (tmp_path / name).write_text(text if isinstance(text, str) else json.dumps(text))
+    assert load_problems(str(tmp_path / name))[0]["solution"][:] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ({"prompt": {"text": "p"}, "answer": "1"}, "problem_column prompt.text"),
+        (
+            {"question": "p", "answers": {"text": ["7"], "answer_start": [3]}},
+            "answer_column answers.text",
+        ),
+    ],
+)
+def test_the_message_names_a_path_that_holds_something(write, row, named):
+    with pytest.raises(ValueError, match=f"try --{named}"):
+        load_problems(write("p.jsonl", row))
+
+
+def test_parts_of_text_are_a_problem_and_images_none(write):
+    parts = [{"type": "text", "text": "p"}, {"type": "text", "text": "q"}]
+    contents = parts, [*parts, {"type": "image"}], [{"type": "text"}], ["p"]
+    messages = [[{"role": "user", "content": content}] for content in contents]
+    path = write("p.jsonl", *({"messages": one, "answer": "1"} for one in messages))
+    data, report = load_problems(path)
+    assert data["prompt"][:] == [[{"role": "user", "content": "pq"}]] and len(report.skipped) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [("It is 7.", "sentence"), ("We get 7", "sentence"), ("b", "options"), ("x is even", None)],
+)
+def test_short_sentences_and_small_letters_deserve_a_look(write, answer, reason):
+    report = load_problems(write("p.jsonl", {"problem": "p", "answer": answer}))[1]
+    assert [finding.reason for finding in report.suspicious] == [reason] * (reason is not None)
+
+
 def test_rows_of_a_dataset_are_selected_by_paths_and_keep_their_columns():
     rows = [{"extra": {"q": f"p{n}", "gold": [json.dumps({"a": n})]}} for n in range(2)]
     data = select(Dataset.from_list(rows), problem="Solve: {extra.q}", answer="extra.gold.a")
@@ -150,6 +197,10 @@ def test_rows_of_a_dataset_are_selected_by_paths_and_keep_their_columns():
         ([{"opa": "4", "opb": "", "opc": "5", "opd": "", "cop": 2}], ["C"], 0),
         ([{"A": "4", "B": "5", "C": "6", "answer": "6"}], ["C"], 0),
         ([{"choices": ["4", "5"], "answer": "B"}, {"choices": [], "answer": "7"}], ["B", "7"], 0),
+        ([{"choices": ["4", "5"], "answer": one} for one in ("(B) 5", "B", "B: 4")], ["B"] * 2, 1),
+        ([{"possible_answers": ["4", "5"], "answer": "5"}], ["B"], 0),
+        ([{"Option A": "4", "Option B": "5", "answer": "B"}], ["B"], 0),
+        ([{"correct_answer": "5", "incorrect_answers": ["4", "6"], "answer": "5"}], ["B"], 0),
     ],
 )  # fmt: skip
 def test_the_truth_of_multiple_choice_is_a_letter(write, rows, truths, skipped):

@@ -403,6 +403,12 @@ def test_edges_of_the_loop(tmp_path):
     assert weighed == [sum(mask) for mask in trainer.generated.masks]
 
 
+def test_calls_up_to_their_limit_are_no_answers_without_a_box(tmp_path, caplog):
+    trainer = agent(tmp_path, tools=[look], max_tool_calling_iterations=1)
+    played(trainer, ROWS, [[call("look", key=1)] * 2] * 4)
+    assert "max_tool_calling_iterations" in caplog.text and "stated" not in caplog.text
+
+
 @pytest.mark.parametrize("room", [0, -1], ids=["fits exactly", "does not fit"])
 def test_a_result_at_the_length_limit(tmp_path, room):
     script = [[call("look", key=0), r"\boxed{12}"]] * 4

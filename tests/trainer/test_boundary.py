@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from trl.chat_template_utils import add_response_schema
 
 from barl_trl.credit.registry import import_path
 from barl_trl.trainer.records import read_records
@@ -68,7 +69,7 @@ def test_results_stand_in_the_order_of_calls_whatever_fails(tmp_path):
     def at_once(key):
         seen.append(key)
         os.chdir(tmp_path)
-        raise BaseException("no")
+        raise GeneratorExit
 
     calls = [call("slowly", key=1), call("slowly", key=2), call("at_once", key=3)]
     calls += [call("none", key=4), call("slowly", key=5)]
@@ -168,3 +169,13 @@ def test_a_token_that_stands_twice_is_counted_and_said(tmp_path, caplog):
     played(trainer, ROWS, [[f"{asks}</tool_call>", "12"]] * 2 + [["12"]] * 2)
     assert trainer._metrics["train"]["barl/template_mismatch"] == [1.0]
     assert "<|observation|>" in caplog.text
+
+
+def test_an_end_that_the_template_alone_writes_twice_is_said(tmp_path, caplog):
+    tokenizer = agent_tokenizer("qwen2_5")
+    add_response_schema(tokenizer)
+    tokenizer.chat_template = tokenizer.chat_template.replace("<|im_end|>", "<|im_end|>" * 2)
+    trainer = agent(tmp_path, tokenizer=tokenizer, tools=[look])
+    played(trainer, ROWS, [[call("look", key=1), r"\boxed{12}"]] * 4)
+    assert trainer._metrics["train"]["barl/template_mismatch"] == [1.0]
+    assert "<|im_end|><|im_end|>" in caplog.text

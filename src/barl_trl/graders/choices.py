@@ -66,4 +66,8 @@ def letters_of(
             pairs = zip(LETTERS, names, texts, strict=False)  # no more than there are options
             found = [letter for letter, name, _ in pairs if str(name).strip().casefold() == wanted]
             letters.append(found[0] if len(found) == 1 else None)
-    return min(readings, key=lambda letters: letters.count(None))
+    best = min(readings, key=lambda letters: letters.count(None))
+    for place, (answer, texts) in enumerate(zip(answers, options, strict=True)):
+        letter = chosen(answer, [*(texts or {}).values()])  # `(B) 5`
+        best[place] = best[place] or (letter if letter != answer else None)
+    return best

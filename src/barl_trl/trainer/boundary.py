@@ -34,7 +34,8 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     async def called(*args: Any, **kwargs: Any) -> Any:
-        with _boundary(Exception):  # no Ctrl-C comes to the loop's thread, which must not end
+        # GeneratorExit closes it; no Ctrl-C comes to the loop's thread, which must not end
+        with _boundary(GeneratorExit, Exception):
             return await function(*args, **kwargs)
 
     return called
@@ -45,10 +46,10 @@ def _boundary(*passing: type[BaseException], most: int = 10_000) -> Iterator[Non
     try:
         with chdir(os.curdir):
             yield
-    except (GeneratorExit, *passing):
+    except passing:
         raise
     except BaseException as error:
-        text = str(error)
+        text = str(error) or repr(error)
         if not isinstance(error, Exception):
             codes = [
                 frame.f_code.co_qualname
@@ -76,7 +77,7 @@ def _tool(trainer: Any, tool: Any) -> Callable[..., Any]:
     most = trainer.args.max_result_chars
 
     async def awaited(result: Any) -> Any:
-        with _boundary(most=most):
+        with _boundary(GeneratorExit, most=most):
             return await result
 
     @wraps(tool)  # TRL names it where the model gives no mapping of arguments

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import chain
+from operator import or_
 from statistics import fmean
 from typing import Any
 
@@ -25,6 +26,7 @@ from ..credit.rollouts import ScoredRollouts, at_last_state
 from ..credit.token_weights import TokenWeights
 from ..hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
 from ..posterior import discrepancy, task_belief
+from ..rewards import calls_tool
 from .boundary import readable
 from .records import likeliest
 
@@ -83,7 +85,8 @@ class BatchLog(TrainerCallback):
     ) -> None:
         """Log this process's part of a `RolloutBatch`. All processes must call this together."""
         trainer, scored, generated = self._trainer, batch.scored, batch.generated
-        local = scored.likelihoods.num_tokens, [*map(len, scored.turns)], scored.is_cut_off
+        ends = [*map(or_, scored.is_cut_off, map(calls_tool, generated.completions))]
+        local = scored.likelihoods.num_tokens, [*map(len, scored.turns)], ends
         tokens, turns, cut_off = zip(*gather_object([local]), strict=True)
         metrics = hypothesis_metrics(scored.sets, scored.answers)
         if share := metrics.get("uncompared"):

@@ -189,7 +189,9 @@ def _difference(
     written = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False))
     places = seen[-1].end, seen[-1].stop
     before, read = (tokenizer.decode([*prompt_ids, *ids[:place]]) for place in places)
-    if written.endswith(read[len(before) :]):
+    rest, end = written.removesuffix(read[len(before) :]), tokenizer.decode(ids[places[0]])
+    is_doubled = ids[places[0]] in trainer.turn_end_ids and rest.endswith(end)
+    if rest != written and not is_doubled:
         return ""
     same = _common_length(written[::-1], read[::-1])
     written, read = (text[-same - 24 :][:48] for text in (written, read))
