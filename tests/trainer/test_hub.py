@@ -197,7 +197,12 @@ SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_sec
 
 LEAKS = (  # each with a secret at %, which has a name before it, or a look
     *("me/hf_%", "key sk-%", "ghp_%", "AKIA%", "git+https://me:%@host/x", "https://%@host/x"),
-    *("https://host/a.jsonl?token=%&n=1", "https://b/x?X-Amz-Signature=%", "me:%@10.0.0.1:3128"),
+    *(
+        "https://host/a.jsonl?token=%&n=1",
+        "https://b/x?X-Amz-Signature=%",
+        "me:%@10.0.0.1:3128",
+        "s3://AKIA12345678:%@b",
+    ),
     *("OPENAI_API_KEY=%", "export NPM_TOKEN='%'", "Authorization: Bearer %", "403: Bearer %."),
     *("http://a:b@%@host", "--hub_token %", "--api-key=%", "{'token': '%'}", '{"password": "%"}'),
 )

@@ -17,11 +17,11 @@ _GIVEN = re.compile(  # NAME=value, "NAME": value, --NAME value
     r"""(?:(?:bearer|basic)\s+\S+|"[^"]*"|'[^']*'|[^\s,;&"')}\]]+)""",
     re.I,
 )
-_LOOK = re.compile(
-    r"\b(?:hf_|sk-|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|nvapi-|AKIA|ASIA|AIza)[\w-]{8,}"
-    r"|\beyJ[\w-]+\.[\w-]+\.[\w-]*|(?i:(?<=\bbearer\s))[\w.~+/=-]{8,}"
-    r"""|(?<=://)(?!git@)[^\s/?#"]+(?=@)"""
+_LOOK = re.compile(  # who logs in to a server first: the name may look like a secret itself
+    r"""(?<=://)(?!git@)[^\s/?#"]+(?=@)"""
     r"""|(?<![\w/.%+-])(?!mailto)[\w.%+-]++:[^\s/:@"']+(?=@[\w.-])"""
+    r"|\b(?:hf_|sk-|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|nvapi-|AKIA|ASIA|AIza)[\w-]{8,}"
+    r"|\beyJ[\w-]+\.[\w-]+\.[\w-]*|(?i:(?<=\bbearer\s))[\w.~+/=-]{8,}"
 )
 
 
