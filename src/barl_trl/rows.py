@@ -137,14 +137,14 @@ def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
         are_rows = len(kinds - {None}) == len(kinds) == 1 < len(whole)  # by their names
         whole = [*whole.values()] if are_rows else [whole]
         whole = lists[0] if lists and isinstance(lists[0], list) else whole
-    items: list[Any] = whole if isinstance(whole, list) else text.split("\n")
+    is_array = isinstance(whole, list)  # a number alone is a line
+    items: Any = whole if is_array else text.split("\n")
     for line, item in enumerate(items, 1):
         try:
-            if whole is None and item.strip():
-                yield line, parse(item)
-            elif whole is not None:
-                is_list = isinstance(item, list)
-                yield line, {str(n): cell for n, cell in enumerate(item)} if is_list else item
+            if is_array and isinstance(item, list):
+                item = {str(place): cell for place, cell in enumerate(item)}
+            if is_array or item.strip():
+                yield line, item if is_array else parse(item)
         except (RecursionError, ValueError) as error:
             yield line, error
 
