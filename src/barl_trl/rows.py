@@ -140,11 +140,12 @@ def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
     is_array = isinstance(whole, list)  # a number alone is a line
     items: Any = whole if is_array else text.split("\n")
     for line, item in enumerate(items, 1):
+        row: Any = item
         try:
             if is_array and isinstance(item, list):
-                item = {str(place): cell for place, cell in enumerate(item)}
+                row = {str(place): cell for place, cell in enumerate(item)}
             if is_array or item.strip():
-                yield line, item if is_array else parse(item)
+                yield line, row if is_array else parse(item)
         except (RecursionError, ValueError) as error:
             yield line, error
 
