@@ -140,12 +140,12 @@ def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
     is_array = isinstance(whole, list)  # a number alone is a line
     items: Any = whole if is_array else text.split("\n")
     for line, item in enumerate(items, 1):
-        row: Any = item
         try:
-            if is_array and isinstance(item, list):
-                row = {str(place): cell for place, cell in enumerate(item)}
-            if is_array or item.strip():
-                yield line, row if is_array else parse(item)
+            if is_array:
+                is_list = isinstance(item, list)
+                yield line, {str(n): cell for n, cell in enumerate(item)} if is_list else item
+            elif item.strip():
+                yield line, parse(item)
         except (RecursionError, ValueError) as error:
             yield line, error
 
