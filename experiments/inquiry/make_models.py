@@ -61,6 +61,7 @@ class Asker(NamedTuple):
 
 ASKERS = {
     "number": Asker(most_questions=4, hidden_size=64, layers=3, steps=1000),
+    "number64": Asker(6, hidden_size=64, layers=3, steps=3000, learns_beliefs=True),
     "code": Asker(4, hidden_size=96, layers=3, steps=8000, learns_beliefs=True, guesses=True),
     "words": Asker(4, hidden_size=96, layers=3, steps=8000, learns_beliefs=True, guesses=True),
     "animals": Asker(most_questions=8, hidden_size=64, layers=3, steps=4000, learns_beliefs=True),
