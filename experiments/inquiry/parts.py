@@ -93,16 +93,15 @@ def tuning_jobs(folder: Path, part: Part, arms: Sequence[str], scale: Scale) -> 
 def tuned(folder: Path, part: Part, arm: str) -> tuple[Setting, list[float]]:
     """Return the setting with which an arm was best in tuning, and the accuracy of each setting.
 
-    The accuracy is the mean over the seeds of tuning.
+    The accuracy is the mean over the seeds of tuning; `--quick` has one.
     """
 
-    def accuracy(n: int, seed: int) -> float:
-        path = path_of(folder, part.game, "tuning", arm, seed, str(n))
-        return read_json(path)["final"]["accuracy"]
+    def accuracy(n: int) -> float:
+        seeds = part.tuning_seeds
+        paths = [path_of(folder, part.game, "tuning", arm, seed, str(n)) for seed in seeds]
+        return fmean(read_json(path)["final"]["accuracy"] for path in paths if path.exists())
 
-    accuracies = [
-        fmean(accuracy(n, seed) for seed in part.tuning_seeds) for n in range(len(part.grid))
-    ]
+    accuracies = [accuracy(n) for n in range(len(part.grid))]
     return part.grid[max(range(len(part.grid)), key=accuracies.__getitem__)], accuracies
 
 
