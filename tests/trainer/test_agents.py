@@ -109,6 +109,18 @@ def test_only_the_models_tokens_have_weights_and_those_are_by_hand(tmp_path, fam
         assert got == pytest.approx(expected, abs=1e-5)
 
 
+def test_padding_that_a_model_writes_within_a_turn_does_not_stop_the_run(tmp_path):
+    trainer = agent(tmp_path, tools=[look], step_size=99, credit="rloo")
+    games = [[*game[:-1], "I <|endoftext|> " + game[-1]] for game in plays()]
+    games[1][0] = "<|endoftext|>" + games[1][0]
+    output = played(trainer, ROWS, games)
+    assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 2]
+    own = (output["completion_mask"] * output["tool_mask"]).bool()
+    assert trainer.scored.answers == ["12", None, "7", "2"]
+    for weights, is_own in zip(output["advantages"], own, strict=True):
+        assert weights[is_own].unique().numel() == 1 and weights[is_own].ne(0).all()
+
+
 def test_whitening_is_over_the_models_tokens(tmp_path):
     trainer = agent(tmp_path, tools=[look], value_normalization="batch", step_size=99)
     output = played(trainer, ROWS, plays())
