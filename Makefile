@@ -79,7 +79,7 @@ tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
 	$(BIN)/python scripts/make_tiny_model.py
 
 inquiry-models: setup  ## make the models of the games of finding out again, from fixed seeds (minutes for each)
-	for game in number code words animals; do $(BIN)/python -m experiments.inquiry.make_models $$game || exit 1; done
+	for game in number number64 code words animals; do $(BIN)/python -m experiments.inquiry.make_models $$game || exit 1; done
 
 dist: .venv-dist/installed  ## build the source distribution and the wheel into dist/, and check them
 	rm -rf dist

@@ -36,7 +36,7 @@ ANSWERS += ("verification_info.answer.value", "1.ground_truth.value", "solution"
 CHOSEN = ("answer_letter", "answerkey", "answer_key", "answer_idx", "answer_index", "answer")
 CHOSEN += ("correct_option", "correct_answer", "correct answer", "correct", "label", "cop", "gold")
 CHOSEN += ANSWERS[1:]
-PASSAGES = ("passage", "context", "article", "body", "premise", "story")
+PASSAGES = ("passage", "context", "article", "body", "premise", "story", "system", "system_prompt")
 
 _LIKELY = {
     "problem_column": r"question|problem|prompt|query|instruct|input|goal|sentence|ctx|messages",

@@ -137,6 +137,18 @@ def test_what_is_biased_where_the_model_stops_by_itself_is_told(tmp_path, settin
     assert ("turns" in trainer._said) == (setting == {"credit": "delta_belief"})
 
 
+def test_padding_that_a_model_writes_within_a_turn_does_not_stop_the_run(tmp_path):
+    trainer = agent(tmp_path, tools=[look], step_size=99, credit="rloo")
+    games = [[*game[:-1], "I <|endoftext|> " + game[-1]] for game in plays()]
+    games[1][0] = "<|endoftext|>" + games[1][0]
+    output = played(trainer, ROWS, games)
+    assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 2]
+    own = (output["completion_mask"] * output["tool_mask"]).bool()
+    assert trainer.scored.answers == ["12", None, "7", "2"]
+    for weights, is_own in zip(output["advantages"], own, strict=True):
+        assert weights[is_own].unique().numel() == 1 and weights[is_own].ne(0).all()
+
+
 # Answers
 
 
@@ -511,14 +523,6 @@ def test_turns_that_no_mask_tells_apart_are_refused(tmp_path):
 
     with pytest.raises(ValueError, match="env_mask"):
         agent(tmp_path, rollout_func=unmasked).train()
-
-
-def test_a_padding_token_that_an_agent_says_is_no_mistake_of_a_mask(tmp_path):
-    says = [[call("look", key=0) + "<|endoftext|>", "It<|endoftext|> is 12"]] * 4
-    trainer = agent(tmp_path, tools=[look], step_size=99)
-    output = played(trainer, ROWS, says)
-    assert [*map(len, trainer.scored.turns)] == [2] * 4
-    assert output["advantages"].isfinite().all()
 
 
 # The token that a chat template puts behind a message, in the families' templates
