@@ -32,6 +32,7 @@ from ..graders import Grader, get_grader
 from ..hypotheses import given_hypotheses, is_truth, truth_answer
 from ..rewards import AccuracyReward, resolve_rewards
 from ..steps import step_ends_of
+from .boundary import guarded
 from .config import BARLConfig
 from .evidence import ENVIRONMENT_METHOD, TaskFunctions
 from .turns import told_answer
@@ -367,7 +368,10 @@ def _checked(argument: str, function: Any, *example: str) -> Any:
 
 
 def checked_reward(reward: Any, name: str) -> Any:
-    """Return a reward function that must return a number or None for each completion."""
+    """Return a reward function behind the boundary, which must return a number or None for each."""
+    if isinstance(reward, nn.Module):
+        return reward
+    reward = guarded(reward)
 
     def read(output: Any, prompts: Sequence[Any]) -> list[float | None]:
         try:
@@ -383,8 +387,6 @@ def checked_reward(reward: Any, name: str) -> Any:
     def call(**columns: Any) -> list[float | None]:
         return read(reward(**columns), columns["prompts"])
 
-    if isinstance(reward, nn.Module):
-        return reward
     return update_wrapper(wait if is_async_callable(reward) else call, reward)
 
 

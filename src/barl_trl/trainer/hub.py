@@ -34,14 +34,14 @@ def limit_waiting() -> None:
 
     A minute, or HF_HUB_DOWNLOAD_TIMEOUT seconds. Limits that a call has stay.
     """
-    make = _http._GLOBAL_CLIENT_FACTORY
+    make: Any = getattr(_http, "_GLOBAL_CLIENT_FACTORY", None)  # no public name reads it
 
     def limited():
         client = make()
         client.event_hooks["request"].append(_limit)
         return client
 
-    if _limit not in get_session().event_hooks["request"]:
+    if make and _limit not in get_session().event_hooks["request"]:
         set_client_factory(limited)
 
 

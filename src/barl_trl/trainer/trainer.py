@@ -246,9 +246,6 @@ class BARLTrainer(ResumeMixin):
         self.data_collator: Any = Rows
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         tell_ends(self)
-        self.reward_funcs: list[Any] = [
-            one if isinstance(one, nn.Module) else guarded(one) for one in self.reward_funcs
-        ]
         self._hears_rewards = args.hears_rewards(functions.hypothesis_rewards is not None)
         self._say_once("unused", args.unused(self._hears_rewards))
         self._say_once("launch", alone_in_launch())
