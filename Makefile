@@ -46,7 +46,7 @@ test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest ver
 		tests/evaluation/test_generation.py \
 		--deselect tests/trainer/test_exact_resume.py::test_killed_on_two_processes
 
-test-newest: .venv-newest/installed  ## run what touches transformers with the newest one, and the newest PEFT
+test-newest: .venv-newest/installed  ## run what touches TRL or transformers with the newest ones, and the newest PEFT
 	$(NEWEST) $(PYTEST) tests/plausibility tests/commands/test_train.py \
 		tests/evaluation/test_generation.py tests/experiments/test_sampling.py \
 		$(addprefix tests/trainer/test_,agents.py trainer.py evaluation_in_training.py contract.py) \
@@ -79,7 +79,7 @@ tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
 	$(BIN)/python scripts/make_tiny_model.py
 
 inquiry-models: setup  ## make the models of the games of finding out again, from fixed seeds (minutes for each)
-	for game in number code words animals; do $(BIN)/python -m experiments.inquiry.make_models $$game || exit 1; done
+	for game in number number64 code words animals; do $(BIN)/python -m experiments.inquiry.make_models $$game || exit 1; done
 
 dist: .venv-dist/installed  ## build the source distribution and the wheel into dist/, and check them
 	rm -rf dist
@@ -106,10 +106,10 @@ environments: .venv-vllm/installed .venv-inspect-ai/installed .venv-lowest/insta
 	$(LOWEST) $(PIP_INSTALL) -c constraints-lowest.txt --editable '.[dev]'
 	touch $@
 
-# What constraints.txt has, but for transformers, PEFT and the packages whose versions transformers chooses.
+# What constraints.txt has, but for TRL, transformers, PEFT, and packages whose versions these choose.
 .venv-newest/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-newest
-	grep -vE '^(transformers|peft|tokenizers|huggingface_hub|safetensors)==' constraints.txt > .venv-newest/constraints.txt
+	grep -vE '^(trl|transformers|peft|accelerate|datasets|tokenizers|huggingface_hub|safetensors)==' constraints.txt > .venv-newest/constraints.txt
 	$(NEWEST) $(PIP_INSTALL) -c .venv-newest/constraints.txt $(TORCH_INDEX) torch
 	$(NEWEST) $(PIP_INSTALL) -c .venv-newest/constraints.txt --editable . beartype hypothesis pytest pytest-xdist
 	touch $@

@@ -20,10 +20,11 @@ class FileJob(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-def run_jobs(title: str, jobs: Sequence[FileJob]) -> None:
-    """Run the jobs whose file is missing, as many at a time as there are cores, a thread each.
+def run_jobs(title: str, jobs: Sequence[FileJob], processes: int | None = None) -> None:
+    """Run the jobs whose file is missing, a thread each.
 
-    So a run that was interrupted goes on. The functions can be pickled.
+    So a run that was interrupted goes on. The functions can be pickled. `processes` are run at a
+    time; None: as many as there are cores.
 
     Raises:
         Exception: A job failed; this is the exception that it raised.
@@ -33,7 +34,7 @@ def run_jobs(title: str, jobs: Sequence[FileJob]) -> None:
         return
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch"])  # imported once for all processes
-    number = min(len(os.sched_getaffinity(0)), len(missing))
+    number = min(processes or len(os.sched_getaffinity(0)), len(missing))
     with ProcessPoolExecutor(number, context, _start_worker) as pool:
         try:
             results = [pool.submit(_run, job) for job in missing]
@@ -63,6 +64,17 @@ def write_json(path: Path, content: Any) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     part.replace(path)
+
+
+def collect(folder: Path, lines: Path) -> None:
+    """Write each file of a folder as a line of another file, beside the lines it has."""
+    text = lines.read_text(encoding="utf-8") if lines.exists() else ""
+    records = {record["path"]: record for record in map(json.loads, text.splitlines())}
+    for path in folder.rglob("*.json"):
+        name = str(path.relative_to(folder))
+        records[name] = {"path": name} | read_json(path)
+    written = [json.dumps(records[name], separators=(",", ":")) + "\n" for name in sorted(records)]
+    lines.write_text("".join(written), encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:

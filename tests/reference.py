@@ -52,7 +52,9 @@ def task_weights(prior, observed):
 
 
 def task_posterior(prior, observed, rewards, beta, ell=None):
-    """`rewards[t][i]`: what hypothesis i predicts for step t; hypothesis 0 the observed ones."""
+    """`rewards[t][i]`: what hypothesis i predicts for step t; hypothesis 0 the observed ones. With
+    `ell`, what the model found likely before the first step is a second prior.
+    """
     beliefs = []
     for t, weights in enumerate(task_weights(prior, observed)):
         gaps = [
@@ -61,7 +63,7 @@ def task_posterior(prior, observed, rewards, beta, ell=None):
         kept = [w * consistency(d, beta) for w, d in zip(weights, gaps, strict=True)]
         kept = kept if any(kept) else weights
         found = (
-            kept if ell is None else [w * math.exp(e) for w, e in zip(kept, ell[t], strict=True)]
+            kept if ell is None else [w * math.exp(e) for w, e in zip(kept, ell[0], strict=True)]
         )
         found = found if any(found) else kept
         beliefs.append([w / sum(found) for w in found])
@@ -114,10 +116,11 @@ class Rollout(NamedTuple):
     cost: float = 0.0
     turn_rewards: tuple = ()
     states: tuple = ()
+    beta: float = 1.0
 
     @property
     def belief(self):
-        return posterior(self.logps, beta=1.0)
+        return posterior(self.logps, self.beta)
 
     @property
     def plausibilities(self):

@@ -30,11 +30,6 @@ def test_every_link_leads_somewhere(page):
             assert anchor in anchors(target), f"{page.name}: {path}#{anchor}"
 
 
-def test_the_readme_is_read_in_ten_minutes():
-    lines = (ROOT / "README.md").read_text().splitlines()
-    assert len(lines) <= 150
-
-
 def test_the_readme_links_every_page():
     readme = (ROOT / "README.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):

@@ -12,6 +12,7 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barl_trl.graders import Grader, Verdict
 from barl_trl.graders.normal_form import MAX_TRUTH_CHARS
 from barl_trl.hypotheses import (
     DROP_REASONS,
@@ -20,9 +21,8 @@ from barl_trl.hypotheses import (
     given_metrics,
     hypothesis_metrics,
     merge_hypotheses,
+    no_answer_advice,
     plain_text,
-    truth_answer,
-    why_inadmissible,
 )
 
 MILLION = 10**6
@@ -57,61 +57,7 @@ def test_whole_numbers_of_a_formatted_data_set_are_text(kind):
 # The truth's own column
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("18", "18"),
-        (" 18\n", "18"),
-        (r"\frac{1}{2}", r"\frac{1}{2}"),
-        (r"We get $x = \boxed{7}$.", "7"),
-        ("9 * 2 = <<9*2=18>>18\n#### 18", "18"),
-        ("a #### 1\nb\n#### 1,234 ", "1,234"),
-        (r"$\frac{1}{2}$", r"\frac{1}{2}"),
-        ("$$x$$", "x"),
-        ("$1$ and $2$", "1 and 2"),
-        (r"\$18", r"\$18"),
-        ("$18", "$18"),
-        (
-            "\\begin{pmatrix}\n  1 \\\\\n  2\n\\end{pmatrix}",
-            r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}",
-        ),
-        ("", ""),
-    ],
-)
-def test_truth_is_read_from_bare_boxed_and_gsm8k_answers(text, answer):
-    assert truth_answer(text) == answer
-
-
 # Admissibility
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        ("42", None),
-        (r"\{1, 2\}", None),
-        (r"\left(0, 1\right]", None),
-        ("Zürich", None),
-        ("", "empty"),
-        (" ", "empty"),
-        ("{1", "unbalanced"),
-        ("1}", "unbalanced"),
-        ("}{", "unbalanced"),
-        ("5\\", "unbalanced"),
-        ("1\n2", "control_characters"),
-        ("1\t2", "control_characters"),
-        ("4\x002", "control_characters"),
-        ("\u202e42", "control_characters"),
-        ("4\u200b2", "control_characters"),
-        ("4\u20282", "control_characters"),
-        ("<eos>", "special_token"),
-        ("1" * 65, "too_long"),
-        ("1" * 64, None),
-        ("9" * MILLION, "too_long"),
-    ],
-)
-def test_what_may_become_a_hypothesis(answer, reason):
-    assert why_inadmissible(answer, max_chars=64, special_tokens=("<eos>", "")) == reason
 
 
 # Hypothesis sets
@@ -303,6 +249,12 @@ def test_a_closed_list_is_all_there_is_with_the_truth():
     assert metrics["truth_not_given"] == 0.5 and metrics["dropped/not_given"] == 0.2
 
 
+def test_answers_that_are_missing_because_of_a_limit_name_it():
+    assert no_answer_advice(0.2, 0.2, "LIMIT") is None
+    assert "LIMIT" in str(no_answer_advice(0.5, 0.25, "LIMIT"))
+    assert "LIMIT" not in str(no_answer_advice(0.5, 0.2, "LIMIT"))
+
+
 def test_the_likeliest_of_a_closed_list_are_kept_with_the_truth():
     given = listed("a", "b", "c", "d", weights=[1.0, 2.0, 4.0, 3.0])
     merged = merge("a", ["b", "c", "x"], given=given, is_closed=True, max_hypotheses=3)
@@ -328,6 +280,44 @@ def test_equal_numbers_are_found_in_a_closed_list_of_any_length():
     given = listed("1/2", *map(str, range(1, 200)))
     merged = merge("0.5", ["50/100", "7.0", "x"], given=given, is_closed=True)
     assert merged.answers[0] == "1/2" and merged.members == (0, 7, None)
+
+
+def slow_grader():
+    """Answers with a ! take too long; also returns the pairs that were judged."""
+    judged = []
+
+    def judge(gold, answer):
+        judged.append((gold, answer))
+        if "!" in gold + answer:
+            return Verdict(False, "timeout")
+        return Verdict(same(gold, answer), "numbers")
+
+    return Grader("slow", "1", str, judge), judged
+
+
+@pytest.mark.parametrize("truth", ["a", None])
+@pytest.mark.parametrize("given", [None, given_hypotheses(["a", "b"], max_chars=64)])
+def test_an_answer_that_timed_out_is_not_compared_again(truth, given):
+    answers = ["B", "A", *(f"{n}!" for n in range(8)), "b", "a", "3!"]
+    for is_closed in (False, True):
+        grader, judged = slow_grader()
+        merged = merge(
+            truth, answers, equivalent=grader.equivalent, given=given, is_closed=is_closed
+        )
+        assert merged.uncompared == 9
+        assert sum("!" in gold + answer for gold, answer in judged) == 8, "once for each"
+        of = dict(zip(answers, merged.members, strict=True))
+        assert of["A"] == of["a"] != of["B"] == of["b"]
+        late = {of[f"{n}!"] for n in range(8)}
+        assert late == {None} if given and is_closed else len(late - {of["a"], of["b"]}) == 8
+    assert hypothesis_metrics([merged], answers)["uncompared"] == 9 / len(answers)
+
+
+def test_the_longer_of_two_timed_out():
+    """A truth that takes too long keeps no answers from being merged."""
+    grader, _ = slow_grader()
+    merged = merge("the truth!", ["b", "B", "c"], equivalent=grader.equivalent)
+    assert merged.members == (1, 1, 2) and merged.uncompared == 0
 
 
 def test_without_a_truth_the_votes_are_the_weights():

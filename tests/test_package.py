@@ -84,13 +84,6 @@ def test_the_quickstart_and_its_page(user):
     assert len(solutions) == 320 and all(json.dumps(one) in page for one in solutions[::32])
 
 
-def test_recipes_and_help(user):
-    assert "qwen2.5-math-1.5b" in user("barl", "recipes")
-    recipe = user("barl", "recipes", "qwen3-0.6b-lora")
-    assert recipe == (ROOT / "recipes" / "qwen3-0.6b-lora.yaml").read_text()
-    assert "--consistency_beta" in user("barl", "train", "--help")
-
-
 def test_a_script_on_two_processes(user):
     user.copy("train_barl.py")
     user.copy("problems.jsonl")

@@ -144,22 +144,6 @@ def test_a_rollout_does_not_depend_on_its_neighbours(rollouts, beta):
         torch.testing.assert_close(together[b : b + 1, : len(r) - 1], alone)
 
 
-def test_single_hypothesis_is_the_progress_baseline():
-    p = torch.tensor([[[0.1], [0.5], [0.4]]])
-    values = posterior_weighted_values(p.log(), torch.tensor([1.0]), beta=1.0)
-    torch.testing.assert_close(values, torch.tensor([[0.4 - 0.1 + 1, 0.4 - 0.5 + 1]]))
-
-
-def test_at_the_prompt_the_posterior_is_the_normalised_plausibility():
-    p = torch.tensor([[[0.1, 0.3], [0.9, 0.02]]])
-    torch.testing.assert_close(posterior(p.log(), beta=5.0)[:, 0], torch.tensor([[0.25, 0.75]]))
-
-
-def test_beta_zero_ignores_the_rewards():
-    p = torch.tensor([[[0.1, 0.8], [0.9, 0.1], [0.2, 0.2]]])
-    torch.testing.assert_close(posterior(p.log(), beta=0.0), p / p.sum(-1, keepdim=True))
-
-
 def test_beta_inf_keeps_only_hypotheses_that_never_disagreed():
     p = torch.tensor(
         [[[0.2, 0.2, 0.6], [0.5, 0.5, 0.1]]]
@@ -167,11 +151,6 @@ def test_beta_inf_keeps_only_hypotheses_that_never_disagreed():
     torch.testing.assert_close(
         posterior(p.log(), beta=math.inf)[0, 1], torch.tensor([0.5, 0.5, 0.0])
     )
-
-
-def test_large_beta_tends_to_beta_inf():
-    p = torch.tensor([[[0.2, 0.3, 0.6], [0.5, 0.4, 0.1]]]).double()
-    torch.testing.assert_close(posterior(p.log(), beta=1e6), posterior(p.log(), beta=math.inf))
 
 
 def test_impossible_answers_get_no_weight_and_a_posterior_without_mass_falls_back_to_consistency():

@@ -1,8 +1,5 @@
 """Outcome rewards: as TRL calls them, on real completions."""
 
-import pickle
-import sys
-
 import pytest
 import trl.rewards
 from hypothesis import given, settings
@@ -38,11 +35,6 @@ def test_a_completion_is_rewarded_if_its_last_box_holds_the_true_answer(form):
 def test_bare_true_answers_reward_correct_completions_and_no_other(truth):
     completions = [message(rf"So \boxed{{{truth}}}."), message(r"So \boxed{3}.")]
     assert accuracy_reward(completions, [truth] * 2) == [1.0, 0.0]
-
-
-def test_the_solution_may_be_a_worked_one():
-    solutions = ["9 * 2 = 18\n#### 18", r"It is $\boxed{18}$.", "$18$"]
-    assert accuracy_reward([r"\boxed{18}"] * 3, solutions) == [1.0] * 3
 
 
 @pytest.mark.parametrize("truth", ["", " ", r"\frac{1}{2", "1\u200b2", "1" * 513])
@@ -128,12 +120,6 @@ def test_what_graders_read_can_be_set_for_all_of_them():
         resolve_rewards(["qwen"], "stated")
 
 
-def test_a_reward_can_be_sent_to_another_process():
-    reward = pickle.loads(pickle.dumps(accuracy_reward))
-    assert reward([r"\boxed{0.5}"], ["1/2"]) == [1.0]
-    assert reward.__name__ == "accuracy_reward"
-
-
 # Names
 
 
@@ -147,25 +133,10 @@ def test_names_of_trl_are_trls():
     assert shorter(completion_ids=[[1] * 80, [1] * 90, [1] * 100]) == [0, -0.5, -1.0]
 
 
-def test_a_module_in_the_working_directory_is_found(tmp_path, monkeypatch):
-    (tmp_path / "my_rewards_7.py").write_text("def mine(completions, **kwargs): return [7.0]")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = list(sys.path)
-    get_reward_func("think_format_reward")
-    assert sys.path == before
-    assert get_reward_func("my_rewards_7.mine")([]) == [7.0]
-    assert sys.path == [*before, str(tmp_path)]
-
-
 @pytest.mark.parametrize(
     "name",
     [
-        "acuracy_reward",
-        "",
-        "..",
-        "no.such",
-        "barl_trl.rewards.acuracy",
+        *["acuracy_reward", "", "..", "no.such", "barl_trl.rewards.acuracy"],
         "barl_trl.rewards.__name__",
     ],
 )

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..tools import run_jobs
+from ..tools import collect, run_jobs
 from . import report
 from .arms import ARMS
 from .parts import PARTS, reported_jobs, tuning_jobs
@@ -22,6 +22,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="a few steps of each training, to see that all runs"
     )
+    parser.add_argument("--tuning", action="store_true", help="no training but those that tune")
+    parser.add_argument("--processes", type=int, help="trainings at a time; default: the cores")
+    parser.add_argument("--collect", type=Path, help="file that gets each training as a line")
     parser.add_argument("--output_dir", type=Path, default=Path("outputs/inquiry"))
     options = parser.parse_args(argv)
     scale = Scale(steps=0.04, tests=16, final_tests=32, rollouts=16) if options.quick else Scale()
@@ -30,8 +33,15 @@ def main(argv: list[str] | None = None) -> None:
     for name in options.parts:
         part = PARTS[name]
         arms = [arm for arm in part.arms if arm in options.arms]
-        run_jobs(f"{part.title}, tuning", tuning_jobs(folder, part, arms, scale))
-        run_jobs(part.title, [*reported_jobs(folder, part, arms, options.seeds, scale)])
+        if options.quick:
+            part = part._replace(tuning_seeds=part.tuning_seeds[:1])
+        tuning = tuning_jobs(folder, part, arms, scale)
+        run_jobs(f"{part.title}, tuning", tuning, options.processes)
+        if not options.tuning:
+            jobs = [*reported_jobs(folder, part, arms, options.seeds, scale)]
+            run_jobs(part.title, jobs, options.processes)
+    if options.collect:
+        collect(folder, options.collect)
     print(f"In {folder}: {report.write(folder).name}, and each training's file.")
 
 

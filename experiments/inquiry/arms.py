@@ -33,10 +33,11 @@ def _model(title: str, credit: str, *, needs_truth: bool = True, **fields: Any) 
     return Arm(title, {"credit": credit} | fields, needs_truth)
 
 
-def _bayes(weight: float) -> Arm:
+def _bayes(weight: float, baseline: str = "leave_one_out") -> Arm:
     options = {"information_weight": weight}
-    title = f"Bayes return, c = {weight:g}"
-    return _task(title, "bayes", needs_truth=False, credit_options=options)
+    title = f"Bayes return, c = {weight:g}" + ", baseline step" * (baseline == "step")
+    fields = {"credit_options": options, "credit_baseline": baseline}
+    return _task(title, "bayes", needs_truth=False, **fields)
 
 
 ARMS = {
@@ -57,6 +58,9 @@ ARMS = {
     "bayes-0": _bayes(0.0),
     "bayes-0.3": _bayes(0.3),
     "bayes-1": _bayes(1.0),
+    "bayes-0-step": _bayes(0.0, "step"),
+    "bayes-0.3-step": _bayes(0.3, "step"),
+    "bayes-1-step": _bayes(1.0, "step"),
     "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
     # controls
     "final-belief": _task("control: last belief in the truth", f"{_HERE}.final_belief"),

@@ -97,6 +97,15 @@ class NumberGame(InquiryEnvironment):
         return self._ask(str(number))
 
 
+class Number64Game(InquiryEnvironment):
+    """The same with the numbers from 1 to 64."""
+
+    inquiry = number(64)
+    """The game that is played where no other is given."""
+
+    at_least = NumberGame.at_least
+
+
 class CodeGame(InquiryEnvironment):
     """Which code of coloured pegs is it? Guesses codes."""
 
@@ -144,6 +153,7 @@ class AnimalGame(InquiryEnvironment):
 
 GAMES: dict[str, type[InquiryEnvironment]] = {
     "number": NumberGame,
+    "number64": Number64Game,
     "code": CodeGame,
     "words": WordGame,
     "animals": AnimalGame,

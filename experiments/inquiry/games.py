@@ -25,6 +25,7 @@ class Budget:
 
 BUDGETS = {
     "number": Budget(questions=4, tokens=64, steps=200),
+    "number64": Budget(questions=6, tokens=88, steps=200),
     "code": Budget(questions=4, tokens=112, steps=200),
     "words": Budget(questions=4, tokens=160, steps=200),
     "animals": Budget(questions=8, tokens=112, steps=200),
@@ -46,6 +47,7 @@ class Condition:
         has_wrong_prior: Whether the belief takes the first half of the hypotheses for four times as
             likely as the others.
         price: Cost of a question, in units of the reward.
+        length: How many times the game's optimizer steps are trained.
     """
 
     title: str
@@ -56,10 +58,12 @@ class Condition:
     assumed_error_rate: float | None = None
     has_wrong_prior: bool = False
     price: float = 0.0
+    length: int = 1
 
 
 CONDITIONS = {
     "many": Condition("a new prompt and secret in each group"),
+    "long": Condition("the same, 800 steps", length=4),
     "many-redrawn": Condition("the same, each rollout has its own secret", redraws=True),
     "prompts-32": Condition("32 prompts", num_prompts=32),
     "prompts-32-redrawn": Condition(

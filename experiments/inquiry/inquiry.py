@@ -1,6 +1,6 @@
 """Games of finding out: a secret of a known list, questions whose replies depend on it, an answer.
 
-There are four: a number, a code of coloured pegs, a word, an animal.
+There are four kinds: a number, a code of coloured pegs, a word, an animal.
 """
 
 import random

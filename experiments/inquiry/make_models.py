@@ -57,10 +57,14 @@ class Asker(NamedTuple):
     text begins as the sum of the embeddings of its letters (by their place, and anywhere), games
     have one question in the first quarter of the steps, and the belief is also learned at the end
     of each reply."""
+    asks_open: bool = False
+    """Whether every second game has only questions whose reply is not known yet. They are learned
+    as if all were as likely, so the model learns to conclude from good questions, not to ask."""
 
 
 ASKERS = {
     "number": Asker(most_questions=4, hidden_size=64, layers=3, steps=1000),
+    "number64": Asker(6, 64, layers=3, steps=5000, learns_beliefs=True, asks_open=True),
     "code": Asker(4, hidden_size=96, layers=3, steps=8000, learns_beliefs=True, guesses=True),
     "words": Asker(4, hidden_size=96, layers=3, steps=8000, learns_beliefs=True, guesses=True),
     "animals": Asker(most_questions=8, hidden_size=64, layers=3, steps=4000, learns_beliefs=True),
@@ -157,8 +161,10 @@ def training_row(
             row.choices[len(row.ids)] = tokens, np.asarray(weights) / np.sum(weights)
         say(chosen, is_own=not asker.learns_beliefs)
 
+    is_open = asker.asks_open and rng.random() < 0.5
     for _ in range(rng.randint(least_questions, asker.most_questions)):
-        question = rng.choice(inquiry.questions)
+        texts = open_questions(inquiry, belief) if is_open else inquiry.questions
+        question = rng.choice(texts or inquiry.questions)
         reply = inquiry.reply(question, secret, rng)
         say(opening, True)
         choose(question, inquiry.questions, [1.0] * len(inquiry.questions))
@@ -180,6 +186,13 @@ def training_row(
     else:
         say(END, True)
     return row
+
+
+def open_questions(inquiry: Inquiry, belief: np.ndarray) -> list[str]:
+    """Return the questions whose right reply depends on which possible hypothesis is true."""
+    replies = inquiry.table[:, belief > 0]
+    differ = (replies != replies[:, :1]).any(axis=1)
+    return [text for text, is_open in zip(inquiry.questions, differ, strict=True) if is_open]
 
 
 def batches(game: type[InquiryEnvironment], asker: Asker, tokenizer: Any) -> Iterator[Batch]:

@@ -58,7 +58,7 @@ def write(folder: Path) -> Path:
 def _records(folder: Path, part: Part, condition: str) -> Records:
     records = {}
     for arm in part.arms:
-        paths, seed = [], 1
+        paths, seed = [], part.first_seed
         while (path := path_of(folder, part.game, condition, arm, seed, "tuned")).exists():
             paths.append(path)
             seed += 1
@@ -101,7 +101,7 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
             ]
         )
     yield table(columns, rows)
-    if condition == "many":
+    if condition in ("many", "long"):
         yield "Tuning, accuracy in % (learning rate, entropy bonus):"
         names = [f"{setting.learning_rate:g}, {setting.entropy_coef:g}" for setting in part.grid]
         tuning = {arm: [f"{100 * a:.0f}" for a in tuned(folder, part, arm)[1]] for arm in records}
@@ -124,7 +124,7 @@ def _references(game: str, condition: str, questions: int) -> Iterator[str]:
     inquiry = GAMES[game].inquiry
     if rate is not None:
         inquiry = number(len(inquiry.hypotheses), error_rate=rate)
-    if game == "number" and not inquiry.error_rate:
+    if game.startswith("number") and not inquiry.error_rate:
         best = optimal_number_accuracy(len(inquiry.hypotheses), questions)
         yield f"Bayes-optimal policy {100 * best:.1f} %"
     for name, policy in (("greedy information", greedy_question), ("random", random_question)):

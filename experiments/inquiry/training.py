@@ -4,6 +4,8 @@ import operator
 import tempfile
 import time
 from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,7 @@ def run_into(
     """Train an arm, and write what was measured along it."""
     started = time.process_time()
     budget = BUDGETS[game]
-    steps = max(EVALUATIONS, round(budget.steps * scale.steps))
+    steps = max(EVALUATIONS, round(budget.steps * scale.steps * CONDITIONS[condition].length))
     task = make_task(
         game,
         CONDITIONS[condition],
@@ -106,6 +108,7 @@ def run_into(
         trainer.train()
         trained = time.process_time() - started
         final = trainer.evaluate(all_tests)
+    curve = [measured(log) for log in trainer.state.log_history if "eval_reward" in log][:-1]
     write_json(
         path,
         {
@@ -114,17 +117,20 @@ def run_into(
             "arm": arm,
             "seed": seed,
             "setting": vars(setting),
-            "curve": [measured(log) for log in trainer.state.log_history if "eval_reward" in log][
-                :-1
-            ],
+            "curve": curve,
             "training_curve": [
                 {"step": log["step"], "accuracy": log["rewards/found_secret/mean"]}
                 for log in trainer.state.log_history
                 if "rewards/found_secret/mean" in log
             ],
             "final": measured(final | {"step": steps}),
+            "stopped_answering": [point["step"] for point in curve if point["unanswered"] > 0.5],
             "rollouts": steps * scale.rollouts,
             "cpu_seconds": round(trained, 1),
+            "date": date.today().isoformat(),
+            "versions": {
+                name: version(name) for name in ("barl-trl", "torch", "transformers", "trl")
+            },
         },
     )
 

@@ -6,6 +6,7 @@ inspector     records of rollouts in, the page of `barl inspect` out
 trainer       BARLConfig, BARLTrainer: rollouts -> weights; what knows TRL's internals
 data          rows -> prompts and true answers: loading, checks, selection, decontamination
 rewards       outcome rewards in TRL's signature
+rows          files of any kind -> rows as they stand; the way into a cell, options, messages
 hypotheses    the answers of a prompt's rollouts, and the true one -> its hypotheses
 synthetic     tasks that are made, with tiny models: search problems, the game of numbers
 graders       two answers -> a verdict, in processes that can be killed; a file per grader

@@ -1,30 +1,23 @@
-"""Data set rows -> `{"prompt", "solution"}`, from the Hub or a local file, whatever its columns.
+"""Data set rows -> `{"prompt", "solution"}`, from the Hub or a local file, whatever its columns."""
 
-Local JSON and CSV files are read here and not by `datasets`, which infers a type for each column:
-it rounds long answers to floats, makes dates of `"2024-01-01"`, drops `NA`, and stops at a file
-whose answers are numbers in its first 10 MB and text later. Here an answer is the file's own text.
-"""
-
-import csv
-import io
-import json
 import logging
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .graders import verify
+from . import rows as tables
+from .graders import choices, verify
 from .graders.normal_form import MAX_TRUTH_CHARS, normal_form, why_not_compared, words
 from .graders.nouns import apart
 from .graders.numbers import number
 from .graders.processes import compare
-from .hypotheses import is_truth, plain_text, truth_answer, why_inadmissible
+from .hypotheses import is_truth, parsed, plain_text, truth_answer, why_inadmissible
+from .rows import PLACEHOLDER, messages_of, problem_text, why_none
 
 if TYPE_CHECKING:
     from datasets import Dataset  # imported late elsewhere: it takes a second
@@ -34,29 +27,21 @@ logger = logging.getLogger(__name__)
 PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
 """The system prompt with which the paper's prompts for Qwen begin."""
 
-PROBLEM_COLUMNS = ("problem", "question", "prompt")
-"""Columns to look for the problem in, in this order."""
-
-# `solution` mostly holds a worked solution, with the answer in its box
-_ANSWER_COLUMNS = ("answer", "final_answer", "solution")
-_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
-
 MOST_PARSED = 1000
 """Most true answers of a data set that are tried on the grader's parser."""
 
 SUSPICIONS = {
+    "sentence": "the true answer is a sentence: only the same text will be right",
+    "code": "the true answer is code, or a call of a function",
+    "options": "the true answer is a letter, and the problem has no such option",
     "unreadable": "no grader reads the true answer: only the same text will be right",
-    "placeholder": "the true answer says that there is none",
     "duplicate": "an earlier row has the same problem",
     "contradiction": "an earlier row has the same problem with another answer",
 }
 """Why a row that is kept deserves a look."""
 
-_PLACEHOLDER = re.compile(
-    r"n/?a|none|null|nan|unknown|tbd|todo|see (?:the )?(?:solution|above|proof)|proof|\?+|-+|\.+",
-    re.IGNORECASE,
-)
-
+# reasons of which a report shows the first true answer
+_SHOWN = ("placeholder", "sentence", "code", "unreadable", "unbalanced", "too_long")
 
 TITLES = {
     "skipped": "skipped",
@@ -78,10 +63,10 @@ class DataReport:
     """What became of the rows of a data set.
 
     Rows are skipped that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"`
-    (missing, empty, or neither text nor a number), `"messages"` (where prompts are plain text),
-    what [`~barl_trl.hypotheses.why_inadmissible`] says of the true answer, or on request
-    `"duplicate"` and `"in …"` (the evaluation sets). Of those that are kept, suspicious ones
-    deserve a look ([`SUSPICIONS`]), and contaminated ones are in evaluation sets.
+    (missing, empty, neither text nor a number, or none of the options), `"placeholder"` (the cell
+    says that there is none), `"messages"` (where prompts are plain text), what
+    [`~barl_trl.hypotheses.why_inadmissible`] says, or on request `"duplicate"` and `"in …"` (the
+    evaluation sets). Suspicious rows ([`SUSPICIONS`]) and contaminated ones are kept.
     """
 
     rows: int
@@ -102,11 +87,13 @@ class DataReport:
     def __str__(self) -> str:
         """Return the report on one line."""
         said = []
-        for name in ("skipped", "suspicious", "contaminated"):
-            counts = sorted(Counter(finding.reason for finding in vars(self)[name]).items())
-            if counts:
-                texts = ", ".join(f"{count} {reason}" for reason, count in counts)
-                said.append(f"{TITLES[name]}: {texts}")
+        for name, title in TITLES.items():
+            found: list[Finding] = vars(self)[name]
+            shown = [one for one in found[::-1] if one.answer and one.reason in _SHOWN]
+            firsts = {one.reason: f" ({one.answer[:40]!r})" for one in shown}
+            counts = sorted(Counter(one.reason for one in found).items())
+            texts = [f"{number} {reason}{firsts.get(reason, '')}" for reason, number in counts]
+            said += [f"{title}: {', '.join(texts)}"] if texts else []
         return f"{self.kept} of {self.rows} rows kept" + (f" ({'; '.join(said)})" if said else "")
 
 
@@ -130,13 +117,15 @@ def load_problems(
     """Load problems with their true answers, in the form in which a trainer takes them.
 
     Args:
-        path_or_id: A JSONL, JSON, CSV or Parquet file, a folder of such, or an id on the Hub.
+        path_or_id: A JSONL, JSON, CSV or Parquet file, perhaps compressed, a folder of such, or an
+            id on the Hub.
         split: Split to load, or slices such as `"train[:100]"`. That of a file is `train`.
         config: Configuration of a Hub data set, such as `"main"`.
-        problem_column: Column of the problem, text or messages. None: the first of `problem`,
-            `question` and `prompt`, in any case.
-        answer_column: Column of the true answer, bare or in a worked solution. None: the first of
-            `answer`, `final_answer` and `solution`.
+        problem_column: Where the problem stands, a text or messages: a column, a path into its
+            cells such as `extra_info.question`, or a text with `{columns}` in it. None: the first
+            of the usual columns (docs/data.md), with a passage that belongs to it.
+        answer_column: Where the true answer stands, bare or in a worked solution, likewise. None:
+            the first of the usual columns that holds some. Of multiple choice it is a letter.
         system_prompt: System message before each problem, such as [`PAPER_SYSTEM_PROMPT`]; a
             conversation that begins with one keeps its own.
         prompt_format: Text of the (last) user message, or of the prompt, with `{problem}` in it.
@@ -161,15 +150,11 @@ def load_problems(
         raise ValueError(f"prompt_format must have {{problem}} in it, got {prompt_format!r}.")
     if system_prompt is not None and not conversational:
         raise ValueError("system_prompt must be None without messages: put it into prompt_format.")
-    names = problem_column, answer_column
-    find = partial(_find_columns, names=names, may_lack_answers=keep_unanswered)
-    raw = _read_rows(path_or_id, split, config, find)
-    of_problems, of_answers = find(raw.column_names)
-    cells = [*raw[of_problems]]
-    problems = [*map(_problem_text, cells)]
-    answers = [truth_answer(cell) for cell in (raw[of_answers] if of_answers else cells)]
+    raw = tables.read_rows(path_or_id, split, config)
+    cells, answers, options, names = _find(raw, problem_column, answer_column, keep_unanswered)
+    problems = [*map(problem_text, cells)]
     if keep_unanswered:
-        answers = [text if of_answers and is_truth(text) else "" for text in answers]
+        answers = [t if is_truth(t) and not PLACEHOLDER.fullmatch(t) else "" for t in answers]
     rows = zip(cells, problems, answers, strict=True)
     reasons = [_why_skipped(*row, conversational, keep_unanswered) for row in rows]
     if unknown := {*decontaminate} - {*(evaluation_sets or ())}:
@@ -183,35 +168,57 @@ def load_problems(
             reasons[place] = "duplicate" if key in seen else None
             seen.add(key)
     suspected = _suspicions(_without(problems, reasons), answers, most_parsed)
+    found: Any = reasons, suspected, _without(found_in, reasons)
     findings = (
-        [Finding(row, reason, answer) for row, (reason, answer) in numbered if reason]
-        for of in (reasons, suspected, _without(found_in, reasons))
-        for numbered in [enumerate(zip(of, answers, strict=True), 1)]
+        [Finding(n, reason, answers[n - 1]) for n, reason in enumerate(of, 1) if reason]
+        for of in found
     )
     report = DataReport(len(raw), *findings)
     if not report.kept:
-        raise ValueError(
-            f"{path_or_id} must have a usable row, got {report} in the columns {of_problems!r} "
-            f"and {of_answers!r}."
-        )
+        raise ValueError(f"{path_or_id} must have a usable row, got {report} in {names}.")
     kept = [place for place, reason in enumerate(reasons) if not reason]
-    make: Any = partial(make_prompt, system_prompt=system_prompt, prompt_format=prompt_format)
-    texts = (make(problems[k], conversational=conversational) for k in kept)
-    prompts = [_with_earlier(cells[k], text) for k, text in zip(kept, texts, strict=True)]
-    columns = {"prompt": prompts, "solution": [answers[k] or None for k in kept]}
-    usable = _usable(columns, raw.select(kept) if keep_columns else None)
+    prompt: Any = {"system_prompt": system_prompt, "prompt_format": prompt_format}
+    prompt |= {"conversational": conversational}
+    prompts = [_with_earlier(cells[k], make_prompt(problems[k], **prompt)) for k in kept]
+    solutions, lettered = ([of[k] or None for k in kept] for of in (answers, options))
+    usable = _usable(prompts, solutions, lettered, raw.select(kept) if keep_columns else None)
     path = Path(path_or_id)
     usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
     return usable, report
 
 
-def _usable(columns: dict[str, Any], raw: "Dataset | None") -> "Dataset":
+def select(
+    dataset: "Dataset", *, problem: str | None = None, answer: str | None = None
+) -> "Dataset":
+    r"""Return the rows with a `prompt` and a `solution`, as the trainer takes them.
+
+    The problem may be text or messages. The options of multiple choice stand behind it, and the
+    true answer is then a letter. No row is left out: a true answer that is missing is None.
+
+    Args:
+        dataset: Rows of any columns, which stay.
+        problem: Where the problem stands: a column, a path into its cells such as
+            `"extra_info.question"`, or a text with `{columns}` in it. None: it is looked for.
+        answer: Where the true answer stands, such as `"reward_model.ground_truth"`, likewise.
+
+    Raises:
+        ValueError: If there is no such column, or none that looks right.
+    """
+    cells, answers, options, _ = _find(dataset, problem, answer, may_lack_answers=False)
+    return _usable(cells, [text or None for text in answers], options, dataset)
+
+
+def _usable(prompts: Any, solutions: Any, options: Any, raw: "Dataset | None") -> "Dataset":
     """Return the rows with these columns, and the others that they had."""
     from datasets import Dataset, concatenate_datasets
 
-    usable = Dataset.from_dict(columns)
-    others = [name for name in raw.column_names if name not in columns] if raw else []
-    more = [raw.select_columns(others)] if raw and others else []
+    columns = {"prompt": prompts, "solution": solutions}
+    columns |= {choices.COLUMN: options} if any(options) else {}
+    try:
+        usable = Dataset.from_dict(columns)
+    except (TypeError, ValueError):  # arguments of tool calls that have no type in common
+        usable = Dataset.from_dict(columns, on_mixed_types="use_json")
+    more = [] if raw is None else [raw.remove_columns([*columns.keys() & {*raw.column_names}])]
     return concatenate_datasets([usable, *more], axis=1)
 
 
@@ -235,172 +242,69 @@ def with_short_prompts(
     options: Any = {"add_generation_prompt": True, "return_dict": True, **template_kwargs}
 
     def fits(prompt: Any) -> bool:
-        is_text = isinstance(prompt, str)
-        read = tokenizer(prompt) if is_text else tokenizer.apply_chat_template(prompt, **options)
+        messages = messages_of(prompt)
+        read = tokenizer.apply_chat_template(messages, **options) if messages else tokenizer(prompt)
         return len(read["input_ids"]) <= most
 
     short = dataset.filter(fits, input_columns="prompt")
     if not len(short):
         raise ValueError(f"max_prompt_length must leave a row, got {most}: all are longer.")
-    if len(short) < len(dataset):
-        left_out = f"{len(dataset) - len(short)} of {len(dataset)} rows left out"
-        logger.warning("%s: prompt of more than max_prompt_length=%d tokens", left_out, most)
+    if left_out := len(dataset) - len(short):
+        text = "%d of %d rows left out: prompt of more than max_prompt_length=%d tokens"
+        logger.warning(text, left_out, len(dataset), most)
     return short
 
 
-# Rows and columns as they stand
+# Where the problem and the true answer stand
 
 
-def _find_columns(
-    columns: Sequence[str], names: Sequence[str | None], *, may_lack_answers: bool
-) -> list[Any]:
-    """Return the columns of problems and answers; None for the latter where none is needed."""
-    found: list[str | None] = []
-    candidates = {"problem_column": PROBLEM_COLUMNS, "answer_column": _ANSWER_COLUMNS}
-    for (option, usual), wanted in zip(candidates.items(), names, strict=True):
-        others = [column for column in columns if column not in found]
-        by_name = {column.lower(): column for column in others} | {c: c for c in others}
-        keys = usual if wanted is None else (wanted, wanted.lower())
-        match = next((by_name[key] for key in keys if key in by_name), None)
-        is_needed = wanted is not None or not found or not may_lack_answers
-        if match is None and is_needed:
-            raise ValueError(
-                f"{option} must be a column of the data set, got {wanted or ' | '.join(usual)!r} "
-                f"with the columns {', '.join(columns)}: name the one with {option}."
-            )
-        found.append(match)
-    return found
+def _find(
+    rows: "Dataset", problem: str | None, answer: str | None, may_lack_answers: bool
+) -> tuple[list[Any], list[str], list[Any], str]:
+    """Return the problems with their options, the true answers, the options, and where they stand.
 
-
-def _read_rows(path_or_id: str, split: str, config: str | None, find_texts: Any) -> "Dataset":
-    """Read a data set as it stands; `find_texts` tells which columns of files must be texts."""
-    from datasets import load_dataset, load_dataset_builder
-    from datasets.exceptions import DatasetGenerationError
-
-    path = Path(path_or_id)
-    if path.suffix in _SUFFIXES and not path.exists():  # it would be taken for a Hub id
-        raise FileNotFoundError(f"path_or_id must name an existing file, got {path}.")
-    if path.is_file() and path.suffix in _SUFFIXES[:3]:
-        return _read_text_files({"train": [path_or_id]}, split, find_texts)
-    if path.is_file() and path.suffix != ".parquet":
-        raise ValueError(f"path_or_id must end in {', '.join(_SUFFIXES)}, got {path}.")
-    try:
-        if path.is_file():
-            return load_dataset("parquet", data_files=str(path), split=split)
-        if path.is_dir():
-            files: Any = load_dataset_builder(path_or_id, config).config.data_files
-            if all(name.endswith(_SUFFIXES[:3]) for names in files.values() for name in names):
-                return _read_text_files(files, split, find_texts)
-        return load_dataset(path_or_id, config, split=split)
-    except (DatasetGenerationError, ValueError) as error:  # the first does not say why
-        raise ValueError(f"{path} must be readable, got {error.__cause__ or error}.") from None
-
-
-def _read_text_files(files: Mapping[Any, Any], split: str, find_texts: Any) -> "Dataset":
-    """Read JSON arrays, JSON lines or CSV files; a line that is no row has None in all columns."""
-    from datasets import Dataset, ReadInstruction
-
-    rows = {str(name): [row for file in of for row in _rows_of(file)] for name, of in files.items()}
-    columns = [*dict.fromkeys(column for of in rows.values() for row in of for column in row)]
-    if not columns:
-        raise ValueError(f"path_or_id must name a file with rows, got {[*files.values()]}.")
-    instruction = ReadInstruction.from_spec(split)
-    parts = instruction.to_absolute({name: len(of) for name, of in rows.items()})
-    chosen = [row for part in parts for row in rows[part.splitname][part.from_ : part.to]]
-    texts, cells = find_texts(columns), {c: [row.get(c) for row in chosen] for c in columns}
-    made = {c: _texts(of) if c in texts else _values(of) for c, of in cells.items()}
-    return Dataset.from_dict(made)
-
-
-def _rows_of(file: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file; a line that is none is named in a warning, and has no cells."""
-    try:
-        text = Path(file).read_text(encoding="utf-8-sig")
-        lines = _csv_rows(text) if file.endswith(".csv") else _json_rows(text)
-        for line, row in lines:
-            if isinstance(row, str):
-                logger.warning("%s:%d is no row of the data set: %s", file, line, row)
-            yield {} if isinstance(row, str) else row
-    except (RecursionError, ValueError) as error:  # a UnicodeDecodeError is one
-        raise ValueError(f"{file} must be readable, got {error}.") from None
-
-
-def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield the objects of a JSON array or of JSON lines, or what is wrong with one."""
-    parse = partial(json.loads, parse_float=Decimal)  # an answer 0.10 or 1e-7 keeps its digits
-    is_array = text.lstrip().startswith("[")
-    items = parse(text) if is_array else text.split("\n")
-    for line, item in enumerate(items, 1):
-        try:
-            if is_array or item.strip():
-                row = item if is_array else parse(item)
-                yield line, row if isinstance(row, dict) else f"{row!r:.40}"
-        except (RecursionError, ValueError) as error:
-            yield line, str(error)
-
-
-def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    reader = csv.DictReader(io.StringIO(text))
-    while True:
-        try:
-            row = next(reader)
-            is_whole = None not in row and None not in row.values()
-            yield reader.line_num, row if is_whole else "other cells than the header: unquoted?"
-        except csv.Error as error:  # a cell of more than 128 KiB
-            yield reader.line_num, str(error)
-        except StopIteration:
-            return
-
-
-def _messages_of(value: Any) -> list[dict[str, str]] | None:
-    """Return the roles and texts of the messages that a cell holds; None if it holds none."""
-    if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
-        return None
-    messages = [{name: message.get(name) for name in ("role", "content")} for message in value]
-    texts = [text for message in messages for text in message.values()]
-    return messages if messages and all(isinstance(text, str) for text in texts) else None
-
-
-def _texts(cells: list[Any]) -> list[Any]:
-    """Return cells as messages if the first holds some, else as texts; None for other cells."""
-    first = next((cell for cell in cells if cell is not None), None)
-    return [*map(_messages_of if _messages_of(first) else plain_text, cells)]
-
-
-def _values(cells: list[Any]) -> Any:
-    """Return the cells of a column as texts, or as they stand if some are lists or objects.
-
-    Beside lists of texts and numbers, one alone is a list of one. What has no common type becomes
-    text: the items of such lists, and other cells as JSON.
+    A problem is a text or messages. A row without options has None for them.
     """
-    if not any(isinstance(cell, list | dict) for cell in cells):
-        return [*map(plain_text, cells)]
-    from datasets import Dataset
+    paths = [problem] if problem else tables.PROBLEMS
+    of_problem, cells = tables.first_column(rows, "problem_column", paths, tables.questions)
+    for name in tables.PASSAGES if problem is None else ():
+        for place, text in enumerate(tables.cells_at(rows, name) or ()):
+            if isinstance(text, str) and text.strip() and isinstance(cells[place], str):
+                cells[place] = f"{text.strip()}\n\n{cells[place]}"
+    labelled = tables.find_options(rows, of_problem)
+    options = [[*texts.values()] if texts else None for texts in labelled]
+    cells = [*map(_with_options, cells, options)]
+    usual = tables.CHOSEN if any(options) else tables.ANSWERS
+    paths, read = [answer] if answer else usual, partial(_answers, options=labelled)
+    if may_lack_answers and not answer and not any(tables.cells_at(rows, path) for path in paths):
+        return cells, [""] * len(cells), options, f"{of_problem!r}"
+    where, answers = tables.first_column(rows, "answer_column", paths, read, of_problem)
+    return cells, answers, options, f"{of_problem!r} and {where!r}"
 
-    lists = [cell if cell is None or isinstance(cell, list) else [cell] for cell in cells]
-    is_flat = not any(isinstance(item, list | dict) for cell in lists for item in cell or ())
-    texts = [json.dumps(cell, default=float) for cell in (lists if is_flat else cells)]
-    try:
-        return Dataset.from_dict({"_": [*map(json.loads, texts)]}).data.column(0)
-    except (ArithmeticError, RuntimeError, TypeError, ValueError):  # mixed, too large or too deep
-        if is_flat:
-            return [cell and [*map(plain_text, cell)] for cell in lists]
-        return [None if text == "null" else text for text in texts]
 
-
-def _problem_text(cell: Any) -> str:
-    """Return the problem in a cell: its text, or the last message if it is the user's; else ''."""
-    if messages := _messages_of(cell):
-        cell = messages[-1]["content"] if messages[-1]["role"] == "user" else None
-    return (plain_text(cell) or "").strip()
+def _with_options(cell: Any, options: Sequence[str] | None) -> Any:
+    text = problem_text(cell)
+    if not (options and text):
+        return cell
+    text = choices.with_options(text, options)
+    return text if isinstance(cell, str) else [*cell[:-1], cell[-1] | {"content": text}]
 
 
 def _with_earlier(cell: Any, prompt: Any) -> Any:
     """Return a prompt behind the earlier messages of its cell, whose system message comes first."""
-    if not (messages := _messages_of(cell)):
+    if not isinstance(cell, list):
         return prompt
-    system = [] if messages[0]["role"] == "system" else prompt[:-1]
-    return [*system, *messages[:-1], prompt[-1]]
+    system = [] if cell[0]["role"] == "system" else prompt[:-1]
+    return [*system, *cell[:-1], cell[-1] | prompt[-1]]
+
+
+def _answers(path: str, cells: Sequence[Any], options: Sequence[Any]) -> list[str]:
+    """Return the true answer in each cell, "" for none: the letter of an option, where it has."""
+    if not any(options):
+        return [*map(truth_answer, cells)]
+    letters = choices.letters_of([plain_text(parsed(cell)) for cell in cells], options)
+    pairs = zip(cells, letters, options, strict=True)
+    return [(letter or "") if texts else truth_answer(cell) for cell, letter, texts in pairs]
 
 
 # Rows that are left out, and rows that deserve a look
@@ -409,12 +313,14 @@ def _with_earlier(cell: Any, prompt: Any) -> Any:
 def _why_skipped(
     cell: Any, problem: str, answer: str, conversational: bool, keep_unanswered: bool
 ) -> str | None:
-    if not conversational and _messages_of(cell):
+    if not conversational and isinstance(cell, list):
         return "messages"
     if not problem:
         return "no_problem"
     if not answer:
         return None if keep_unanswered else "no_answer"
+    if PLACEHOLDER.fullmatch(answer):
+        return "placeholder"
     return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
 
 
@@ -428,16 +334,16 @@ def _suspicions(
 ) -> list[str | None]:
     """Return why each row deserves a look; None if it does not, or has an empty problem."""
     reasons: list[str | None] = [None] * len(problems)
-    if most_parsed == 0:
-        return reasons
-    looked_at = [place for place, problem in enumerate(problems) if problem]
+    looked_at = [place for place, problem in enumerate(problems) if problem and most_parsed != 0]
     unread = unreadable([answers[k] for k in looked_at if answers[k]], most_parsed)
     firsts: dict[str, int] = {}
     for place in looked_at:
         answer, key = answers[place], _key(problems[place])
-        first = firsts.setdefault(key, place)
-        if _PLACEHOLDER.fullmatch(answer):
-            reasons[place] = "placeholder"
+        first, letter = firsts.setdefault(key, place), re.fullmatch(r"\(?([A-Ja-d])\)?", answer)
+        if why := why_none(answer):
+            reasons[place] = why
+        elif letter and not re.search(rf"(?i)\b{letter[1]} ?[.:)\]}}]", problems[place]):
+            reasons[place] = "options"
         elif answer in unread:
             reasons[place] = "unreadable"
         elif first != place:

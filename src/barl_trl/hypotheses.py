@@ -3,16 +3,18 @@
 Nothing here may stop or hang training, whatever a policy writes.
 """
 
+import json
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from .graders import extract_answer, verify
+from .graders import Grader, Verdict, extract_answer, verify
 from .graders.normal_form import (
     MAX_TRUTH_CHARS,
     has_unseen_characters,
@@ -31,6 +33,9 @@ DROP_REASONS = (
 _MOST_COMPARED = 32
 """Longest closed list in which an answer is looked for by equivalence; in a longer one its normal
 form must be found. A comparison may take a millisecond, and a policy may answer anything."""
+
+_STATES_ANSWER = re.compile(r"\banswer\**\s*(?:is\b|:|=)|<answer>", re.IGNORECASE)
+_JSON = re.compile(r"""\s*(?:\[\s*["{]|\{\s*")""")
 
 
 def plain_text(value: Any) -> str | None:
@@ -51,34 +56,44 @@ def plain_text(value: Any) -> str | None:
             return str(decimal)
         whole = decimal.to_integral_value()
         return format(whole if decimal == whole else decimal, "f")
-    if hasattr(value, "tolist"):  # a data set's format is "numpy" or "torch"
+    if hasattr(value, "squeeze"):  # a data set's format is "numpy" or "torch"
         array: Any = value
-        item = array.tolist()
-        while isinstance(item, list) and len(item) == 1:
-            (item,) = item
-        if isinstance(item, float) and not (item.is_integer() and abs(item) < 2**24):
-            return None
-        return plain_text(item)
+        item = array.squeeze().tolist()
+        is_rounded = isinstance(item, float) and not (item.is_integer() and abs(item) < 2**24)
+        return None if is_rounded else plain_text(item)
     return None
+
+
+def parsed(cell: Any) -> Any:
+    """Return the object, or list of texts or objects, that a text of JSON holds; else the cell."""
+    if isinstance(cell, str) and _JSON.match(cell):
+        with suppress(RecursionError, ValueError):
+            return json.loads(cell)
+    return cell
 
 
 def truth_answer(value: Any) -> str:
     r"""Return the true answer from a cell of a data set's answer or solution column.
 
-    It is the answer in the text's last box, else what follows the last `####` (GSM8K), else the
-    whole text. An enclosing `$…$` is taken off, for a box is in math mode already, and line breaks
-    become spaces. It may be empty or inadmissible (see [`why_inadmissible`]).
+    It is the answer in the text's last box, else what follows the last `####` (GSM8K), there what
+    "the answer is" states, else the whole text. An enclosing `$…$` is taken off, for a box is in
+    math mode already, and line breaks become spaces. It may be empty or inadmissible (see
+    [`why_inadmissible`]).
 
     Args:
-        value: A text, a number, or a list of one of them. Anything else has no answer.
+        value: A text, a number, or a list of one of them, perhaps as JSON in a text. Anything else
+            has no answer.
 
     Example:
         >>> truth_answer("She sells 9 eggs for 2 dollars each.\n#### 18"), truth_answer(r"$3\pi$")
         ('18', '3\\pi')
     """
-    text = plain_text(value) or ""
-    boxed = extract_answer(text)
-    answer = text.rpartition("####")[2] if boxed is None else boxed
+    text = plain_text(parsed(value)) or ""
+    answer = extract_answer(text)
+    if answer is None:
+        answer = text.rpartition("####")[2]
+        if _STATES_ANSWER.search(answer):
+            answer = extract_answer(answer, "stated") or answer
     return " ".join(line.strip() for line in without_frame(answer).split("\n"))
 
 
@@ -156,12 +171,12 @@ def given_hypotheses(
     numbers = _weights(weights, len(texts))
     found, dropped, tokens = dict[str, float](), Counter[str](), frozenset(special_tokens)
     for cell, weight in zip(texts, numbers or [1.0] * len(texts), strict=True):
-        text = plain_text(cell)
-        reason = "no_text" if text is None else _why_not_listed(text.strip(), max_chars, tokens)
-        if text is None or reason is not None:
-            dropped[str(reason)] += 1
+        text = (plain_text(cell) or "").strip()
+        reason = _why_not_listed(text, max_chars, tokens)
+        if reason is not None:
+            dropped["no_text" if plain_text(cell) is None else reason] += 1
         elif weight > 0:
-            found[text.strip()] = found.get(text.strip(), 0.0) + weight
+            found[text] = found.get(text, 0.0) + weight
     is_unusable = weights is not None and numbers is None
     return GivenHypotheses(found, dict(dropped), is_unusable) if found else None
 
@@ -174,11 +189,9 @@ def _why_not_listed(text: str, max_chars: int, special_tokens: frozenset[str]) -
 def _weights(weights: Any, count: int) -> list[float] | None:
     """Return a row's prior weights; None if they are not weights of this number of hypotheses."""
     weights = weights.tolist() if hasattr(weights, "tolist") else weights
-    if not isinstance(weights, Sequence) or len(weights) != count:
-        return None
-    if not all(isinstance(weight, int | float) and weight >= 0 for weight in weights):
-        return None
-    return [*map(float, weights)] if 0 < sum(weights) < math.inf else None
+    are_weights = isinstance(weights, Sequence) and len(weights) == count
+    are_weights = are_weights and all(isinstance(w, int | float) and w >= 0 for w in weights)
+    return [*map(float, weights)] if are_weights and 0 < sum(weights) < math.inf else None
 
 
 @dataclass(frozen=True)
@@ -193,6 +206,8 @@ class HypothesisSet:
         weights: Prior weight of each hypothesis; empty if all have the same.
         has_truth: Whether the prompt has a true answer.
         lists_truth: Whether the given hypotheses have the true answer; None if there are none.
+        uncompared: Number of rollouts whose answer was not compared with all others, because a
+            comparison of it timed out. It joined no other answer since then.
     """
 
     answers: tuple[str, ...]
@@ -201,6 +216,59 @@ class HypothesisSet:
     weights: tuple[float, ...] = ()
     has_truth: bool = True
     lists_truth: bool | None = None
+    uncompared: int = 0
+
+
+class _Comparisons:
+    """The comparisons of a group's answers, both ways. Two that stand `apart` are different.
+
+    A grader compares one answer with others in parallel, and tells which comparison timed out. Then
+    the longer of its two answers is `late`: it is not compared again, and equals no other.
+    """
+
+    def __init__(self, equivalent: Callable[[str, str], bool], apart: Collection[str] = ()):
+        owner = getattr(equivalent, "__self__", None)
+        self._grader = owner if isinstance(owner, Grader) else None
+        self._equivalent: Any = self._grader.verify if self._grader else equivalent
+        self._apart, self.late = apart, set[str]()
+
+    def equal(self, one: str, others: Sequence[str]) -> list[str]:
+        """Return those of the others that are the same answer."""
+        if one in self._apart:
+            others = [other for other in others if other not in self._apart]
+        if self._grader and one not in self.late:
+            self._grader.verify_all((one, other) for other in others if other not in self.late)
+        return [other for other in others if self._is_equal(one, other)]
+
+    def _is_equal(self, one: str, other: str) -> bool:
+        for pair in ((one, other), (other, one)):
+            verdict = not self.late & {*pair} and self._equivalent(*pair)
+            if isinstance(verdict, Verdict) and verdict.is_failure:
+                self.late.add(max(other, one, key=len))
+            if not verdict:
+                return False
+        return True
+
+
+def representatives(
+    answers: Iterable[str],
+    equivalent: Callable[[str, str], bool],
+    *,
+    first: str | None = None,
+    apart: Collection[str] = (),
+) -> tuple[dict[str, str], set[str]]:
+    """Return the answer that each one stands for, the first that it matches both ways.
+
+    Short answers come first, but for one that is the `first`. Two that stand `apart` are different.
+    Also returned are the answers whose comparison timed out: they stand for themselves.
+    """
+    found, comparisons = dict[str, str](), _Comparisons(equivalent, apart)
+    rest = sorted(answers, key=lambda answer: (answer != first, len(answer), answer))
+    while rest:
+        one, *rest = rest
+        found |= dict.fromkeys((one, *comparisons.equal(one, rest)), one)
+        rest = [answer for answer in rest if answer not in found]
+    return found, comparisons.late
 
 
 def merge_hypotheses(
@@ -217,24 +285,24 @@ def merge_hypotheses(
     """Merge the answers of a prompt's rollouts with the true answer into a hypothesis set.
 
     The truth is representative 0. Each distinct answer joins the first representative that it
-    matches both ways, else it becomes a new one: equivalence is not transitive, so a chain of
-    near-equal answers may not join up. Short answers go first, so that the order of the rollouts
-    does not matter. Hypotheses stand in rollout order. The form that is scored is the most frequent
-    one of a hypothesis, the first seen on ties; the truth counts as one occurrence.
+    matches both ways, else it becomes a new one: equivalence is not transitive. Short answers go
+    first, so that the order of the rollouts does not matter. Hypotheses stand in rollout order.
+    The most frequent form of one is scored, the first seen on ties; the truth counts once.
 
     Given hypotheses join them. A hypothesis that is not given has the mean weight of those that
     are. Without a truth and without given hypotheses the prior weights are the votes: the numbers
     of rollouts that gave each answer.
 
-    With `is_closed` the given list is all there is, as in a task that says what may be true. Texts
-    of the list are hypotheses of their own, and a rollout whose answer is not in it has none. In a
-    list of more than 32 an answer is looked for by its normal form alone.
+    With `is_closed` the given list is all there is. Its texts are hypotheses of their own, and a
+    rollout whose answer is not in it has none. In a list of more than 32 an answer is looked for by
+    its normal form alone.
 
     Args:
         truth: The true answer, of at most 512 characters. It is exempt from `max_answer_chars`, and
             so are rollouts that repeat it. None: it is not known, and no hypothesis is special.
         rollout_answers: Answer of each rollout in the group; None without one.
-        equivalent: Whether the second answer is the same as the first, taken as true.
+        equivalent: Whether the second answer is the same as the first, taken as true. That of a
+            [`~barl_trl.graders.Grader`] compares in parallel, and no answer again that timed out.
         given: The hypotheses that the row lists.
         is_closed: Whether these are the only ones, with the truth.
         max_answer_chars: Most characters of a rollout's answer that becomes a hypothesis, >= 1.
@@ -249,91 +317,71 @@ def merge_hypotheses(
         >>> merge_hypotheses("0.5", ["0.5", "2", None], equivalent=str.__eq__).answers
         ('0.5', '2')
     """
-    tokens: Any = {"special_tokens": special_tokens}
-    if truth is not None and why_inadmissible(truth, max_chars=MAX_TRUTH_CHARS, **tokens):
+    why_not = partial(why_inadmissible, special_tokens=special_tokens)
+    if truth is not None and why_not(truth, max_chars=MAX_TRUTH_CHARS):
         return None
     dropped, admissible = Counter[str](), list[str | None]()
     for answer in rollout_answers:
-        reason = None
-        if answer is None or answer != truth:
-            reason = "no_answer"
-            if answer is not None:
-                reason = why_inadmissible(answer, max_chars=max_answer_chars, **tokens)
+        reason = "no_answer" if answer is None else None
+        if answer is not None and answer != truth:
+            reason = why_not(answer, max_chars=max_answer_chars)
         dropped.update([reason] if reason else ())
         admissible.append(None if reason else answer)
-    if given is not None and is_closed:
-        return _closed(truth, admissible, given, equivalent, max_hypotheses, dropped)
-    listed = {} if given is None else given.weights
-    counts = Counter([] if truth is None else [truth])
-    counts.update(answer for answer in admissible if answer is not None)
+    listed: Mapping[str, float] = {} if given is None else given.weights
+    counts = Counter(answer for answer in (truth, *admissible) if answer is not None)
     counts.update(dict.fromkeys(listed, 0))
     if not counts:
         return None
-
-    def same(a: str, b: str) -> bool:
+    # without a truth and a list the votes are the prior
+    masses: Mapping[str, float] = listed or (counts if truth is None else {})
+    mean, found = sum(masses.values()) / max(len(masses), 1), admissible
+    if given is not None and is_closed:
+        first, found, late = _closed(truth, admissible, [*listed], equivalent)
+        frequency = masses = ({} if first is None else {first: mean}) | dict(listed)
+        classes = [[text] for text in masses]
+        if strangers := found.count(None) - admissible.count(None):
+            dropped["not_given"] = strangers
+    else:
         # the texts of a list are hypotheses of their own
-        return not (a in listed and b in listed) and equivalent(a, b)
-
-    classes = _classes(counts, same, truth)
-    kept = _most_frequent(classes, counts, max_hypotheses, is_first_kept=truth is not None)
+        stands_for, late = representatives(counts, equivalent, first=truth, apart=listed)
+        groups = defaultdict[str, list[str]](list)  # they and their forms stay in their order
+        for form in counts:
+            groups[stands_for[form]].append(form)
+        frequency, classes = counts, [*groups.values()]
+    kept = _most_frequent(classes, frequency, max_hypotheses, is_first_kept=truth is not None)
     # max keeps the first of equals, and the forms are in the order in which they were seen
-    answers = tuple(max(forms, key=counts.__getitem__) for forms in kept)
-    weights: tuple[float, ...] = ()
-    if listed:
-        mean = sum(listed.values()) / len(listed)
-        sums = [sum(listed.get(form, 0.0) for form in forms) for forms in kept]
-        weights = tuple(total or mean for total in sums)
-    elif truth is None:
-        weights = tuple(float(sum(counts[form] for form in forms)) for forms in kept)
-    members = _members(admissible, kept, dropped)
-    lists_truth = None
-    if truth is not None and listed:
-        lists_truth = any(form in listed for form in classes[0])
-    return HypothesisSet(answers, members, dict(dropped), weights, truth is not None, lists_truth)
+    answers = tuple(max(forms, key=frequency.__getitem__) for forms in kept)
+    sums = [sum(masses.get(form, 0.0) for form in forms) for forms in kept]
+    weights = tuple(float(total) or mean for total in sums) if masses else ()
+    is_known = truth is not None and listed
+    lists_truth = any(form in listed for form in classes[0]) if is_known else None
+    index: dict[str | None, int] = {form: i for i, forms in enumerate(kept) for form in forms}
+    if over := sum(answer is not None and answer not in index for answer in found):
+        dropped["over_max_hypotheses"] = over
+    told = weights, truth is not None, lists_truth, sum(one in late for one in admissible)
+    return HypothesisSet(answers, tuple(map(index.get, found)), dict(dropped), *told)
 
 
 def _closed(
-    truth: str | None,
-    admissible: Sequence[str | None],
-    given: GivenHypotheses,
-    equivalent: Callable[[str, str], bool],
-    most: int | None,
-    dropped: Counter[str],
-) -> HypothesisSet:
-    """Return the hypotheses of a closed list, the truth first, and the rollouts that answer one."""
-    weights, lists_truth = dict(given.weights), None
-    if truth is not None:
-        first = _listed_as(truth, [*weights], equivalent)
-        lists_truth = first is not None
-        first = truth if first is None else first
-        weights = {first: weights.get(first, sum(weights.values()) / len(weights))} | weights
-    texts = [*weights]
-    found = {None: None} | {
-        answer: _listed_as(answer, texts, equivalent)
-        for answer in dict.fromkeys(admissible)
-        if answer is not None
-    }
-    listed = [found[answer] for answer in admissible]
-    if strangers := listed.count(None) - admissible.count(None):
-        dropped["not_given"] = strangers
-    kept = _most_frequent([[t] for t in texts], weights, most, is_first_kept=truth is not None)
-    answers, members = tuple(text for (text,) in kept), _members(listed, kept, dropped)
-    prior = tuple(weights[text] for text in answers)
-    return HypothesisSet(answers, members, dict(dropped), prior, truth is not None, lists_truth)
+    truth: str | None, answers: Sequence[str | None], texts: list[str], equivalent: Any
+) -> tuple[str | None, list[str | None], set[str]]:
+    """Return what the truth and the answers are in a closed list, to which the truth belongs."""
+    comparisons = _Comparisons(equivalent)
+    first = truth and (_listed_as(truth, texts, comparisons) or truth)
+    texts = [*dict.fromkeys(filter(None, (first, *texts)))]
+    answered = filter(None, dict.fromkeys(answers))
+    found = {answer: _listed_as(answer, texts, comparisons) for answer in answered}
+    return first, [answer and found[answer] for answer in answers], comparisons.late
 
 
-def _listed_as(
-    answer: str, texts: Sequence[str], equivalent: Callable[[str, str], bool]
-) -> str | None:
+def _listed_as(answer: str, texts: Sequence[str], comparisons: _Comparisons) -> str | None:
     """Return the text of a list that is an answer: equal, of equal form, or else equivalent."""
     if answer in texts:
         return answer
     form = _exact_form(answer)
-    if (same := next((text for text in texts if _exact_form(text) == form), None)) is not None:
-        return same
-    near = texts if len(texts) <= _MOST_COMPARED else ()
-    both_ways = (text for text in near if equivalent(text, answer) and equivalent(answer, text))
-    return next(both_ways, None)
+    same = next((text for text in texts if _exact_form(text) == form), None)
+    near = texts if same is None and len(texts) <= _MOST_COMPARED else ()
+    return next((text for text in near if comparisons.equal(text, [answer])), same)
 
 
 @lru_cache(8192)
@@ -344,39 +392,14 @@ def _exact_form(answer: str) -> Any:
     return form if value is None else value
 
 
-def _classes(
-    forms: Collection[str], equivalent: Callable[[str, str], bool], truth: str | None
-) -> list[list[str]]:
-    """Group equivalent answers; groups and forms stay in their order, so the truth's is first."""
-    classes: dict[str, str] = {}  # form -> representative
-    for form in sorted(forms, key=lambda form: (form != truth, len(form), form)):
-        representatives = dict.fromkeys(classes.values())
-        match = (one for one in representatives if equivalent(one, form) and equivalent(form, one))
-        classes[form] = next(match, form)
-    groups: dict[str, list[str]] = {}
-    for form in forms:
-        groups.setdefault(classes[form], []).append(form)
-    return [*groups.values()]
-
-
 def _most_frequent(
     classes: list[list[str]], counts: Mapping[str, float], most: int | None, *, is_first_kept: bool
 ) -> list[list[str]]:
     """Keep the most frequent classes, and the first one if it is the truth's, in their order."""
     frequency = [sum(counts[form] for form in forms) for forms in classes]
-    order = range(len(classes))
-    places = sorted(order, key=lambda i: (not (is_first_kept and i == 0), -frequency[i]))
+    frequency[:1] = [math.inf] if is_first_kept else frequency[:1]
+    places = sorted(range(len(classes)), key=lambda i: -frequency[i])
     return [classes[i] for i in sorted(places[:most])]
-
-
-def _members(
-    answers: Sequence[str | None], kept: Sequence[Sequence[str]], dropped: Counter[str]
-) -> tuple[int | None, ...]:
-    """Return the class that each answer is in, and count those whose class is not kept."""
-    index = {form: i for i, forms in enumerate(kept) for form in forms}
-    if over := sum(answer is not None and answer not in index for answer in answers):
-        dropped["over_max_hypotheses"] = over
-    return tuple(None if answer is None else index.get(answer) for answer in answers)
 
 
 def hypothesis_metrics(
@@ -385,22 +408,24 @@ def hypothesis_metrics(
     """Count, for the log, what became of the answers of a rollout batch.
 
     `unusable_truths` and `truth_not_given` (the given hypotheses lack it) are shares of the groups,
-    `no_answer` and `dropped/<reason>` of the rollouts.
+    `no_answer`, `dropped/<reason>` and `uncompared`, which is absent if it is 0, of the rollouts.
     """
     usable = [hypotheses for hypotheses in sets if hypotheses]
-    counts = [len(hypotheses.answers) for hypotheses in usable]
+    number = sum(len(hypotheses.answers) for hypotheses in usable)
     metrics = {
-        "hypotheses_per_prompt": sum(counts) / max(len(counts), 1),
+        "hypotheses_per_prompt": number / max(len(usable), 1),
         "unusable_truths": 1 - len(usable) / len(sets),
         "no_answer": sum(answer is None for answer in answers) / len(answers),
     }
     lists_truth = [one.lists_truth for one in usable if one.lists_truth is not None]
-    has_lists = lists_truth or any("not_given" in hypotheses.dropped for hypotheses in usable)
+    dropped = sum((Counter(hypotheses.dropped) for hypotheses in usable), Counter[str]())
+    has_lists = lists_truth or "not_given" in dropped
     for reason in DROP_REASONS[1:] if has_lists else DROP_REASONS[1:-1]:
-        dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
-        metrics[f"dropped/{reason}"] = dropped / len(answers)
+        metrics[f"dropped/{reason}"] = dropped[reason] / len(answers)
     if lists_truth:
         metrics["truth_not_given"] = 1 - sum(lists_truth) / len(lists_truth)
+    if uncompared := sum(one.uncompared for one in usable):
+        metrics["uncompared"] = uncompared / len(answers)
     return metrics
 
 
@@ -420,11 +445,14 @@ def given_metrics(given: Sequence[GivenHypotheses | None]) -> dict[str, float]:
     }
 
 
-def no_answer_advice(share: float) -> str | None:
-    """Say that more than a fifth of the responses have no answer, and what helps; None if not."""
+def no_answer_advice(share: float, cut_off: float, limit: str) -> str | None:
+    """Say that more than a fifth of the responses have no answer, and what helps; None if not.
+
+    `cut_off` is the share that was cut off before it had one, by the setting `limit`.
+    """
     if share <= 0.2:
         return None
-    return (
-        f"{100 * share:.0f} % of the responses have no answer: they do not box it, or were cut "
-        'off. extraction="stated" also reads "the answer is 42" and the like (docs/graders.md).'
-    )
+    why = f"{100 * cut_off:.0f} % were cut off before they had one. Raise {limit}."
+    if cut_off < share / 2:
+        why = 'they do not box it. extraction="stated" also reads "the answer is 42" and the like.'
+    return f"{100 * share:.0f} % of the responses have no answer: {why}"

@@ -115,6 +115,9 @@ def posterior(
     where `D_i(t) = 0`, else 0. The others are the task's prior and the likelihoods of observations
     ([`task_belief`]). Where they and the consistency allow nothing plausible, they alone decide.
 
+    The model has read the observations, so that with `observation_logps` its $\ell_i(t)$ would
+    count them twice: $\ell_i(0)$ takes its place for all t, so that there is no progress either.
+
     Args:
         answer_logps: Log-likelihood of each answer at each state, in nats; None: no plausibilities.
         beta: Consistency coefficient, from 0 to `inf`.
@@ -135,6 +138,8 @@ def posterior(
     states = _states_of(answer_logps, rewards, observation_logps)
     dtype = torch.promote_types(states.dtype, torch.float32)
     log_weights = torch.zeros_like(states, dtype=dtype)
+    if answer_logps is not None and observation_logps is not None:
+        answer_logps = answer_logps[:, :1].expand_as(answer_logps)
     if answer_logps is not None or rewards is not None:
         d = discrepancy(answer_logps, rewards=rewards, state_mask=state_mask)
         # inf * 0 is NaN, so the limit is written out

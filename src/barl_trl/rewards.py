@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from .credit.registry import import_path
 from .graders import GRADERS, Grader, extract_answer, get_grader
+from .graders.choices import chosen
 from .graders.extraction import Extraction
 from .hypotheses import is_truth, truth_answer
 
@@ -67,6 +68,7 @@ class AccuracyReward:
         completions: Sequence[Completion],
         solution: Sequence[str],
         rollout_answer: Sequence[GivenAnswer | None] | None = None,
+        lettered_options: Sequence[Sequence[str] | None] | None = None,
         log_extra: Callable[[str, list], None] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
@@ -74,11 +76,13 @@ class AccuracyReward:
         """Judge completions: texts, or lists of messages, of which the last one is judged.
 
         `solution` has the true answers: bare, in the last box of a text, or after `####`. The
-        trainer gives `rollout_answer`, what environments or a `rollout_func` tell. TRL logs columns
+        trainer gives `rollout_answer`, what environments or a `rollout_func` tell.
+        `lettered_options` has the options of multiple choice, whose texts also answer; the true
+        answer is a letter ([`chosen`][barl_trl.graders.choices.chosen]). TRL logs columns
         `"solution"`, `"answer"` and `"verdict"` (what decided). A completion whose true answer
         cannot be used gets None, which TRL leaves out.
         """
-        pairs = self.pairs(completions, solution, rollout_answer)
+        pairs = self.pairs(completions, solution, rollout_answer, lettered_options)
         verdicts = self.grader.grade(pairs)
         failures = Counter(v.reason for v in verdicts if v is not None and v.is_failure)
         share = failures.total() / max(len(verdicts), 1)
@@ -100,10 +104,12 @@ class AccuracyReward:
         completions: Sequence[Completion],
         solution: Sequence[str],
         rollout_answer: Sequence[GivenAnswer | None] | None = None,
+        options: Sequence[Sequence[str] | None] | None = None,
     ) -> list[tuple[str | None, str | None]]:
         """Return the true answer of each completion, and its own; None where there is none."""
         truths = [truth if is_truth(truth) else None for truth in map(truth_answer, solution)]
-        answers = rollout_answers(completions, self.grader.extract_answer, rollout_answer)
+        read = self.grader.extract_answer
+        answers = rollout_answers(completions, read, rollout_answer, options)
         return [*zip(truths, answers, strict=True)]
 
 
@@ -211,10 +217,15 @@ def rollout_answers(
     completions: Sequence[Completion],
     answer_extractor: Callable[[str], str | None],
     given: Sequence[GivenAnswer | None] | None = None,
+    options: Sequence[Sequence[str] | None] | None = None,
 ) -> list[str | None]:
-    """Return the answer that is given, else what the extractor reads in the last message."""
-    told = given or [None] * len(completions)
+    """Return the answer that is given, else what the extractor reads in the last message.
+
+    Where a rollout's problem has options, an answer that is one becomes its letter.
+    """
+    none: list[Any] = [None] * len(completions)
+    told = zip(completions, given or none, options or none, strict=True)
     return [
-        answer_extractor(_final_text(completion)) if other is None else other.answer
-        for completion, other in zip(completions, told, strict=True)
+        chosen(answer_extractor(_final_text(completion)) if other is None else other.answer, texts)
+        for completion, other, texts in told
     ]

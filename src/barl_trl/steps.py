@@ -58,7 +58,7 @@ def turns_of(
         mask: 1 for each token that the model wrote, 0 for the others.
         end_ids: Ids of the tokens that end a turn, and of the padding.
         runs_are_turns: Whether others only write behind turns, as tools do in TRL's loop. Then each
-            run of the model's tokens is a turn, also one that ends with a token of calls alone.
+            run of the model's tokens is a turn, whatever ends it; padding within it is the model's.
     """
     length, starts, ends = len(token_ids), [], []
     is_over, stop = True, 0
@@ -69,7 +69,8 @@ def turns_of(
         if is_over:
             starts.append(start)
             ends.append(stop)
-        ends[-1] = next((k for k in range(start, stop) if token_ids[k] in end_ids), stop)
+        first = stop - 1 if runs_are_turns else start
+        ends[-1] = next((k for k in range(first, stop) if token_ids[k] in end_ids), stop)
         is_over = runs_are_turns or ends[-1] < stop
         is_over = is_over or (stop < length and token_ids[stop] in end_ids)
     turns = [Turn(*places, True) for places in zip(starts, ends, starts[1:], strict=False)]
@@ -78,21 +79,6 @@ def turns_of(
         is_followed = any(not mask[k] and token_ids[k] not in end_ids for k in behind)
         turns.append(Turn(starts[-1], ends[-1], length, is_followed))
     return turns
-
-
-def might_go_on(token_ids: Sequence[int], turns: Sequence[Turn], end_ids: Collection[int]) -> bool:
-    """Return whether a completion was cut off: it ended before its last turn did.
-
-    Args:
-        token_ids: Token ids of the completion.
-        turns: Its turns.
-        end_ids: Ids of the tokens that end a turn, and of the padding.
-    """
-    if not turns:
-        return True
-    if turns[-1].has_observation:  # the model has not taken its next turn
-        return token_ids[-1] not in end_ids
-    return turns[-1].end == len(token_ids)
 
 
 def turn_step_ends(

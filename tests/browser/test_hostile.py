@@ -45,6 +45,22 @@ def test_hostile_texts_are_texts(make_shown):
     shown.wait_for("barl.store.parse().q.length > 5")
 
 
+@pytest.mark.parametrize("key", ["__proto__", "constructor", "toString"])
+def test_names_that_every_object_has_are_no_keys(make_shown, key):
+    """In the address, and as the reason of a verdict."""
+
+    def change(records):
+        return [record | {"reason": key} for record in records]
+
+    shown = make_shown({"steps": [0], "change": change})
+    page = shown.at(f"#/step/0/group/1/rollout/0?color={key}&sort={key}&f={key}&q={key}&{key}=1")
+    assert page.locator("[data-mode=weight]").get_attribute("aria-pressed") == "true"
+    assert page.locator(".token").count() and "native code" not in page.inner_text("main")
+    page = shown.at("#/step/0/group/1")
+    assert key in page.inner_text("main") and "native code" not in page.inner_text("main")
+    shown.at(f"#/{key}/1?sort={key}")
+
+
 def test_scripts_without_the_nonce_do_not_run(page, site_made):
     page.goto(site_made[0])  # the browser says in the console what it blocked
     blocked = page.evaluate(

@@ -40,9 +40,9 @@ def test_a_recorded_value_that_is_not_the_computed_one_is_said(make_shown, token
     records, metadata = Recorder(tokenizer, tmp_path / "trained").records()
     wrong, right = [r for r in records if r["group"] == 0 and r["step_values"]][:2]
     wrong["step_values"][-1] += 0.25
-    shown = make_shown({"steps": [0], "change": lambda _: records, "metadata": metadata})
+    shown = make_shown({"steps": [1], "change": lambda _: records, "metadata": metadata})
     for record, said in ((wrong, 1), (right, 0)):
-        page = shown.at(f"#/step/0/group/0/rollout/{record['rollout']}?t=0")
+        page = shown.at(f"#/step/1/group/0/rollout/{record['rollout']}?t=0")
         assert page.locator(".equation").count() == 1
         text = "The recorded values differ by up to 0.250 from those that this page computes"
         assert page.get_by_text(text).count() == said

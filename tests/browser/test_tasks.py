@@ -38,7 +38,7 @@ def games(made, watched):
 
 
 def place(n, t=0):
-    return f"#/step/0/group/0/rollout/{n}?t={t}"
+    return f"#/step/1/group/0/rollout/{n}?t={t}"
 
 
 def entropy(row):
@@ -117,7 +117,7 @@ def test_without_a_truth_nothing_is_right_or_wrong(made, watched):
     for name, wanted in (("right", 0), ("wrong", 0), ("wrong_praised", 0), ("no_truth", 4)):
         shown.at(f"#/?f={name}")
         assert len(listed(shown)) == wanted
-    for at in ("#/step/0", "#/step/0/group/0", place(0)):
+    for at in ("#/step/1", "#/step/1/group/0", place(0)):
         page = shown.at(at)
         text = page.locator("main").inner_text()
         assert "✓" not in text and "✗" not in text and "in the truth" not in text
@@ -158,7 +158,7 @@ def test_texts_of_one_turn_tell_below_each_step_what_it_ruled_out(watched, token
     write_page([tmp_path / "beliefs"], ["texts"], tmp_path / "page")
     shown = Shown(watched, (tmp_path / "page" / "index.html").as_uri(), records)
     record = records[3]
-    page = shown.at("#/step/0/group/0/rollout/3?t=1")
+    page = shown.at("#/step/1/group/0/rollout/3?t=1")
     entropies = [*map(entropy, record["posterior"])]
     pairs = [*pairwise(entropies)]
     lines = shown.texts(".change")

@@ -32,7 +32,7 @@ def shown(watched, run):
 
 
 def place(n):
-    return f"#/step/0/group/0/rollout/{n}?t=1"
+    return f"#/step/1/group/0/rollout/{n}?t=1"
 
 
 def test_turns_and_observations_stand_apart(shown):
@@ -92,7 +92,7 @@ def test_thoughts_are_the_models_and_steps_of_one_turn_are_lines_or_parts(shown)
 def test_who_asked_nothing_and_who_ended_in_a_call(shown):
     for name, wanted in (("asked_nothing", [1]), ("ended_in_call", [3])):
         shown.at(f"#/?f={name}")
-        assert listed(shown) == [[0, 0, n] for n in wanted]
+        assert listed(shown) == [[1, 0, n] for n in wanted]
 
 
 @pytest.mark.parametrize("run", ["barl"], indirect=True)

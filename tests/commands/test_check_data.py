@@ -5,6 +5,7 @@ import json
 import pytest
 
 from barl_trl.commands import cli
+from barl_trl.data import PAPER_SYSTEM_PROMPT
 
 from ..data.problems import CHECKED, GSM8K
 
@@ -24,10 +25,12 @@ def findings(capsys, *arguments):
 def test_rows_are_listed_and_the_exit_status_is_1(capsys, tmp_path):
     rows = ({"problem": problem, "answer": answer} for problem, answer, _ in CHECKED)
     lines = findings(capsys, write(tmp_path / "p.jsonl", *rows))
-    assert lines[:2] == ["row 5: skipped: no_problem: '2'", "row 6: skipped: no_answer: ''"]
+    assert lines[0].endswith("[user] '1+1?'") and PAPER_SYSTEM_PROMPT[:20] in lines[0]
+    assert lines[1] == "true answer 1: '2'"
+    assert lines[6:8] == ["row 5: skipped: no_problem: '2'", "row 6: skipped: no_answer: ''"]
     assert "row 9: look at: unreadable: '9^{9^9}'" in lines
     assert "unreadable: no grader reads the true answer: only the same text will be right" in lines
-    assert "rows kept (skipped: 1 no_answer, 1 no_problem, 1 unbalanced; kept, but" in lines[-1]
+    assert "rows kept (skipped: 1 no_answer, 1 no_problem, 1 placeholder" in lines[-1]
 
 
 def test_evaluation_problems_are_listed(capsys, tmp_path):

@@ -27,9 +27,6 @@ def look(key: int) -> str:
 
     Args:
         key: The key.
-
-    Returns:
-        Its value.
     """
     return f"not \\boxed{{9}} but {key + 6}"
 
@@ -50,9 +47,6 @@ class Game:
 
         Args:
             key: The key.
-
-        Returns:
-            Its value.
         """
         self.answer = key + 6
         return f"{self.secret == self.answer} {self.shift} {random.random():.9f}"
@@ -164,16 +158,11 @@ def test_a_sampled_run_that_was_killed_goes_on_to_the_same_episodes(evaluate, tm
 @pytest.mark.parametrize(
     ("options", "environment"),
     [
-        ({"tools": "look"}, {}),
-        ({"tools": "no_module.look"}, {}),
-        ({"tools": f"{HERE}.PROBLEMS"}, {}),
-        ({"environment_factory": f"{HERE}.Gone"}, {}),
-        ({"template": "plain"}, {}),
-        ({"template": "Q: {problem}"}, {}),
-        ({"tools": f"{HERE}.untold"}, {}),
-        ({"max_tool_calling_iterations": 0}, {}),
-        ({}, {"ACCELERATE_USE_FSDP": "true"}),
-        ({"tools": None}, {"WORLD_SIZE": "2"}),
+        *[({"tools": "look"}, {}), ({"tools": "no_module.look"}, {})],
+        *[({"tools": f"{HERE}.PROBLEMS"}, {}), ({"environment_factory": f"{HERE}.Gone"}, {})],
+        *[({"template": "plain"}, {}), ({"template": "Q: {problem}"}, {})],
+        *[({"tools": f"{HERE}.untold"}, {}), ({"max_tool_calling_iterations": 0}, {})],
+        *[({}, {"ACCELERATE_USE_FSDP": "true"}), ({"tools": None}, {"WORLD_SIZE": "2"})],
         ({"backend": "vllm"}, {"WORLD_SIZE": "2"}),
         ({"backend": "vllm", "model_init_kwargs": '{"max_model_len": 9, "dtype": "x"}'}, {}),
     ],

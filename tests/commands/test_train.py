@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,10 +16,11 @@ from transformers import AutoTokenizer
 from trl import ModelConfig
 
 from barl_trl.commands import cli
+from barl_trl.commands.evaluate import EvaluateArguments
 from barl_trl.commands.recipes import RecipeParser, file_of
 from barl_trl.commands.train import ScriptArguments, _launch_command
 from barl_trl.evaluation.templates import choose_template
-from barl_trl.synthetic.search import search_rows
+from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 from barl_trl.trainer import BARLConfig
 
 from ..distributed.launching import launch
@@ -50,7 +52,11 @@ def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd
     assert "barl/value" in log and log["completions/max_length"] == 40
     shown = capfd.readouterr()
     assert "\r" not in shown.out + shown.err and "'grad_norm'" not in shown.out
-    assert [line.split()[0] for line in shown.out.splitlines()[1:4]] == ["step", "1/2", "2/2"]
+    first, truth, *rows = shown.out.splitlines()[1:6]
+    assert r"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSolve" in first
+    assert truth.startswith("true answer: ") and [row.split()[0] for row in rows] == [
+        *("step", "1/2", "2/2")
+    ]
     if not torch.accelerator.is_available():
         assert "CPU" in shown.out.splitlines()[0]
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("out/**/*") if path.is_file()}
@@ -78,6 +84,44 @@ def test_without_a_gpu_the_cpu_trains_in_float32_if_the_recipe_says_nothing(tmp_
     assert model.lora_target_modules in ("q_proj", ["q_proj"])
     script, args, _ = parsed("bf16: true\nreward_funcs: []\nconsistency_beta: .inf")
     assert (args.bf16, script.reward_funcs, args.consistency_beta) == (True, [], float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (r"{problem}\n", "{problem}\n"),
+        (r"Q: {problem}\n\nnumber: ", "Q: {problem}\n\nnumber: "),
+        (r"{problem}\nAnswer: \boxed", "{problem}\nAnswer: \\boxed"),
+        (r"$x \neq \nu_1$, \text{{problem}}\\n", r"$x \neq \nu_1$, \text{{problem}}\\n"),
+    ],
+)
+def test_a_line_break_between_single_quotes_is_one(tmp_path, typed, meant):
+    """In a shell and in YAML, where it would be a backslash and an n."""
+    (tmp_path / "recipe.yaml").write_text(f"prompt_template: '{typed}'\nelicitation: '{typed}'")
+    needed = "--dataset_name d.jsonl --use_cpu --bf16 false"
+    for command in (
+        f"--prompt_template '{typed}' --elicitation '{typed}' {needed}",
+        f"--config '{tmp_path}/recipe.yaml' {needed}",
+    ):
+        parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
+        script, args, _ = parser.parse_args_and_config(shlex.split(command))
+        assert script.prompt_template == args.elicitation == meant
+    command = f"--model m --benchmarks b --template '{typed}' --system_prompt '{typed}'"
+    parser = RecipeParser(EvaluateArguments, prog="barl evaluate")
+    (args,) = parser.parse_args_and_config(shlex.split(command))
+    assert args.template == args.system_prompt == meant
+
+
+def test_the_hint_for_a_model_without_chat_template_can_be_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    needed = f"--model_name_or_path {TINY_MODEL_DIR} --dataset_name d.jsonl --output_dir out"
+    with pytest.raises(SystemExit):
+        cli.main(["train", *shlex.split(needed)])
+    hint = shlex.split(capsys.readouterr().err.partition("line break: ")[2])
+    parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
+    parser.set_defaults(use_cpu=True, bf16=False)
+    script, *_ = parser.parse_args_and_config([*shlex.split(needed), *hint])
+    assert script.prompt_template == "{problem}\n"
 
 
 def test_no_option_has_two_meanings_and_help_lists_ours(capsys):
@@ -157,9 +201,6 @@ def look(key: int) -> str:
 
     Args:
         key: The key.
-
-    Returns:
-        Its value.
     """
     return "12"
 
@@ -172,9 +213,6 @@ class Game:
 
         Args:
             key: The key.
-
-        Returns:
-            Its value.
         """
         self.answer = self.hint
         return "12"
@@ -335,6 +373,18 @@ def test_launching_gives_its_options_to_accelerate_and_the_others_to_the_command
         _launch_command(["--num_processes", "2"])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_launch_that_starts_one_process_of_several_is_told_of(tmp_path, number):
+    script = tmp_path / "alone.py"
+    module = "barl_trl.trainer.checks"
+    script.write_text(f"from {module} import alone_in_launch\nprint(bool(alone_in_launch()))\n")
+    options = ["--cpu", "--num_processes", str(number), str(script)]
+    command = [sys.executable, "-m", "accelerate.commands.launch", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(number > 1)]
+
+
 def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path, recipe):
     rows = [{"problem": f"{n}+1?", "answer": "?!" if n == 0 else str(n + 1)} for n in range(5)]
     settings = recipe(
@@ -348,7 +398,7 @@ def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path,
     args = torch.load(tmp_path / "out" / "training_args.bin", weights_only=False)
     # 16 rollouts are 2 processes x 4 rollouts x 2 micro-batches
     assert (args.generation_batch_size, args.gradient_accumulation_steps) == (16, 2)
-    assert done.stderr.count("5 of 5 rows kept (kept, but look at: 1 unreadable)") == 1
+    assert done.stderr.count("5 of 5 rows kept (kept, but look at: 1 unreadable ('?!'))") == 1
 
 
 @pytest.mark.slow

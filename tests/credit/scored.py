@@ -15,16 +15,12 @@ LOGPS = st.floats(-30, 0) | st.just(-math.inf)
 OUTCOMES = st.sampled_from([0.0, 1.0]) | st.floats(-1, 2)
 
 VARIANTS = [(name, {}) for name in CREDITS] + [
-    ("barl", {"outcome_mode": "hypothesis"}),
-    ("progress", {"progress_space": "log"}),
-    ("gae", {"gae_lambda": 0.7}),
-    ("gae_posterior", {"gae_lambda": 0.0}),
+    *[("barl", {"outcome_mode": "hypothesis"}), ("progress", {"progress_space": "log"})],
+    *[("gae", {"gae_lambda": 0.7}), ("gae_posterior", {"gae_lambda": 0.0})],
     ("belief_critic", {"gae_lambda": 0.3, "bootstrap_cut_off": True}),
-    ("belief_critic", {"belief": "task"}),
-    ("bayes", {"information_weight": 0.3}),
-    ("turns", {"turn_gamma": 0.9}),
-    ("turns", {"turn_return": "own"}),
-    ("turns", {"turn_return": "gae"}),
+    *[("belief_critic", {"belief": "task"}), ("bayes", {"information_weight": 0.3})],
+    *[("turns", {"turn_gamma": 0.9}), ("turns", {"turn_return": "own"})],
+    *[("turns", {"turn_return": "gae"} | more) for more in ({}, {"turn_gamma": 0.5})],
     ("turns", {"turn_return": "gae", "turn_gamma": 0.5, "gae_lambda": 0.3}),
     ("information_gain", {"progress_space": "log"}),
     ("information_gain", {"gain_normalization": "separate"}),

@@ -20,12 +20,11 @@ from barl_trl.credit.gae import gae, gae_posterior
 from barl_trl.credit.information_gain import information_gain
 from barl_trl.credit.likelihood import likelihood, rlpr
 from barl_trl.credit.outcome import grpo, outcome
-from barl_trl.posterior import posterior
+from barl_trl.posterior import StepValues, posterior
 
 from .. import reference
 from ..reference import Rollout
 from .scored import (
-    OUTCOMES,
     VARIANTS,
     batches,
     check,
@@ -186,6 +185,42 @@ def test_a_rollout_is_right_under_the_hypothesis_that_it_answers_and_the_truth_k
     ]
 
 
+# Baselines
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_others_values_at_the_same_step_are_no_bias_where_the_policy_decides_when_to_stop(size):
+    """By enumeration of all groups of a game of up to two moves, for any values of steps."""
+    torch.manual_seed(0)
+    logits = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)  # history; a, b or stop
+    plays = [[2], *([first, second] for first in (0, 1) for second in (0, 1, 2))]
+    scores, chances = [], []
+    for play in plays:
+        rows_seen = [0, 1 + play[0]][: len(play)]
+        chosen = [logits[row].log_softmax(0)[act] for row, act in zip(rows_seen, play, strict=True)]
+        grads = [torch.autograd.grad(one, logits, retain_graph=True)[0] for one in chosen]
+        scores.append(torch.stack([*grads, torch.zeros(3, 3).double()][:2]))
+        chances.append(sum(chosen).exp().item())
+    groups = [*itertools.product(range(len(plays)), repeat=size)]
+    drawn = [n for members in groups for n in members]
+    batch = scored([Rollout(i // size, [[0.0]] * (len(plays[n]) + 1)) for i, n in enumerate(drawn)])
+    values = StepValues(
+        torch.randn(len(plays), 2).double()[drawn], torch.zeros(len(drawn)).double()
+    )
+    likely = [math.prod(chances[n] for n in members) / size for members in groups]
+    likely = torch.tensor(likely, dtype=torch.float64)
+
+    def expected_gradient(baseline):
+        left = subtract_baseline(values, batch, baseline=baseline).steps
+        each = (left[..., None, None] * torch.stack(scores)[drawn]).sum(dim=1)
+        return torch.einsum("g,gnij->ij", likely, each.view(-1, size, 3, 3))
+
+    plain = expected_gradient("none")
+    for baseline in ("step", "leave_one_out"):
+        torch.testing.assert_close(expected_gradient(baseline), plain, atol=1e-12, rtol=0)
+    assert (expected_gradient("group") - plain).abs().max() > 0.01  # it has the own value
+
+
 # Generalised advantage estimation
 
 
@@ -238,13 +273,9 @@ def test_a_belief_that_tells_outcomes_apart_is_believed():
         for v in (0.0, 1.0)
         for r in group(v, plausibilities=(max(v, 1e-9),) * 2, number=number)
     ]
-    critic = critic_of(rollouts)
-    torch.testing.assert_close(
-        critic[0::2], torch.zeros(50, 2, dtype=critic.dtype), atol=0.02, rtol=0
-    )
-    torch.testing.assert_close(
-        critic[1::2], torch.ones(50, 2, dtype=critic.dtype), atol=0.02, rtol=0
-    )
+    expected = torch.tensor([0.0, 1.0] * 50)[:, None].expand(-1, 2)
+    found = critic_of(rollouts)
+    torch.testing.assert_close(found, expected.to(found.dtype), atol=0.02, rtol=0)
 
 
 def test_rollouts_that_were_cut_off_end_with_the_critics_value():
@@ -465,14 +496,3 @@ def test_a_rollout_without_steps_has_its_outcome():
 
 def test_likelihood_stays_finite_where_the_truth_is_impossible():
     assert likelihood(scored([Rollout(0, [[-math.inf]])])).closing.tolist() == [-100.0]
-
-
-@settings(max_examples=15)
-@given(st.lists(st.lists(OUTCOMES, min_size=4, max_size=4), min_size=1, max_size=3))
-def test_grpo_is_the_advantage_of_trl(outcomes):
-    rollouts = [r for g, prompt in enumerate(outcomes) for r in group(*prompt, number=g)]
-    r = torch.tensor(outcomes, dtype=torch.float64)
-    advantages = (r - r.mean(dim=1, keepdim=True)) / (r.std(dim=1, keepdim=True) + 1e-4)
-    values = grpo(scored(rollouts))
-    torch.testing.assert_close(values.closing, advantages.flatten())
-    torch.testing.assert_close(values.steps[:, 0], advantages.flatten())

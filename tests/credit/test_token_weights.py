@@ -14,7 +14,6 @@ from barl_trl.credit import CREDITS, Credit, find_credit
 from barl_trl.credit.barl import barl
 from barl_trl.credit.baselines import subtract_baseline
 from barl_trl.credit.gae import gae
-from barl_trl.credit.outcome import outcome
 from barl_trl.credit.rollouts import at_last_state, differences, group_sums
 from barl_trl.credit.token_weights import token_weights
 from barl_trl.credit.whitening import moments, standardize
@@ -173,21 +172,6 @@ def test_what_is_subtracted_does_not_depend_on_the_rollouts_own_values(baseline,
     moved[chosen] = [x + 8 for x in values[chosen]]
     before, after = (subtracted(rollouts, v, baseline)[chosen] for v in (values, moved))
     assert after == pytest.approx([x + 8 for x in before])
-
-
-@pytest.mark.parametrize("baseline", ["group", "leave_one_out", "step"])
-def test_a_tied_group_gets_0(baseline):
-    batch = scored([*group(0.25, 0.25, 0.25), *group(1.0, 1.0, number=1)])
-    values = subtract_baseline(outcome(batch), batch, baseline=baseline)
-    assert not values.steps.any()
-    assert not values.closing.any()
-
-
-def test_step_compares_with_the_others_at_the_same_step_and_at_their_end():
-    """Where no other has the step, with the mean of the others, which here is 3."""
-    rollouts = [*group(0.0, plausibilities=(0.5,) * 4), *group(0.0, plausibilities=(0.5,) * 3)]
-    found = subtracted(rollouts, [[10.0, 20.0, 30.0, 40.0], [2.0, 4.0, 7.0]], "step")
-    assert found == [[10 - 2, 20 - 4, 30 - 3, 40 - 7], [2 - 10, 4 - 20, 7 - 40]]
 
 
 # Tokens

@@ -20,6 +20,11 @@ CHECKED = [
     ("p5", "!?", "unreadable"),
     ("p6", r"2\sqrt{3}", None),
     ("p7", "Evelyn", None),
+    ("p8", "Adding both sides gives x = 5", "sentence"),
+    ("p9", "def f(x): return x", "code"),
+    ("Which letter?", "C", "options"),
+    ("p10", "?;", "unreadable"),
+    ("p11", "(,)", "unreadable"),
 ]
 """Problems, true answers, and what `barl data check` says of each."""
 

@@ -7,13 +7,7 @@ from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from barl_trl.data import (
-    PAPER_SYSTEM_PROMPT,
-    SUSPICIONS,
-    DataReport,
-    contamination,
-    load_problems,
-)
+from barl_trl.data import SUSPICIONS, contamination, load_problems
 from barl_trl.hypotheses import why_inadmissible
 from barl_trl.rewards import accuracy_reward
 
@@ -26,21 +20,6 @@ ROW = '{"problem": "p", "answer": "1"}'
 
 
 # Files of every kind: their columns, and their cells as the text that they have
-
-
-@pytest.mark.parametrize(
-    ("row", "solution"),
-    [
-        ({"problem": "p", "answer": "1"}, "1"),
-        ({"question": "p", "answer": "2 * 9\n#### 18"}, "18"),
-        ({"prompt": "p", "solution": r"So \boxed{3}."}, "3"),
-        ({"problem": "p", "solution": r"So \boxed{3}.", "answer": "4"}, "4"),
-        ({"question": "p", "solution": ["So."], "final_answer": ["$5$"]}, "5"),
-        ({"Problem": "p", "Answer": "6"}, "6"),
-    ],
-)
-def test_columns_of_the_usual_data_sets_are_found(write, row, solution):
-    assert solutions(write("p.jsonl", row)) == [solution]
 
 
 def test_columns_can_be_named(write):
@@ -65,16 +44,8 @@ def test_a_missing_column_is_refused(write, row, options):
 @pytest.mark.parametrize(
     ("answer", "solution"),
     [
-        (27.0, "27"),
-        (27, "27"),
-        (0.5, "0.5"),
-        (-3, "-3"),
-        (1e-7, "0.0000001"),
-        (True, "True"),
-        (["$x$"], "x"),
-        ([7], "7"),
-        ("2024-01-01", "2024-01-01"),
-        ("NA", "NA"),
+        *[(27.0, "27"), (27, "27"), (0.5, "0.5"), (-3, "-3"), (1e-7, "0.0000001"), (True, "True")],
+        *[(["$x$"], "x"), ([7], "7"), ("2024-01-01", "2024-01-01"), ("<NA>", "<NA>")],
         (10**30 + 1, str(10**30 + 1)),
     ],
 )
@@ -105,7 +76,7 @@ def test_a_number_too_large_to_write_out_keeps_its_exponent(write):
         ([[0.5, 1], 1, None], [[0.5, 1], [1], None]),  # one alone beside lists of some
         ([[1, "b"], ["c"]], [["1", "b"], ["c"]]),
         ([[10**30], [0.5]], [["1" + 30 * "0"], ["0.5"]]),
-        ([{"a": 1}, {"a": [1]}, "b"], ['{"a": 1}', '{"a": [1]}', '"b"']),
+        ([{"a": 1}, {"a": [1]}, "b"], ['{"a": 1}', '{"a": [1]}', "b"]),
         ([[{"a": 10**30}], None], ['[{"a": 1' + 30 * "0" + "}]", None]),
         ([[{"role": "user", "content": "p", "name": "n"}]] * 2,) * 2,
         ([1, 0.5], ["1", "0.5"]),
@@ -140,19 +111,6 @@ def test_json_arrays_csv_parquet_and_folders_are_read(tmp_path, write):
     assert [solutions(path) for path in paths] == [["1", "2/3"]] * 5
 
 
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [
-        ("a.jsonl", [f'{{"problem": "p", "answer": {n}}}' for n in ("0.10", "1" + 30 * "0")]),
-        ("a.csv", ["problem,answer", "p,007", "p,NA"]),
-    ],
-)
-def test_answers_in_a_folder_are_the_text_that_its_files_have(tmp_path, write, name, lines):
-    (tmp_path / "folder").mkdir()
-    write(f"folder/{name}", *lines)
-    assert solutions(str(tmp_path / "folder")) == solutions(write(name, *lines))
-
-
 def test_a_folder_has_the_splits_that_its_files_name(tmp_path, write):
     (tmp_path / "folder").mkdir()
     for name, answers in {"train-1": [0, 1], "train-2": [2], "test": [3]}.items():
@@ -173,9 +131,9 @@ def test_numbers_of_a_parquet_file_become_text(tmp_path):
 
 
 def test_quotes_line_breaks_and_names_of_missing_values_in_csv_are_text(write):
-    path = write("p.csv", "problem,answer", '"two\nlines, one cell",007', "p,NA")
+    path = write("p.csv", "problem,answer", '"two\nlines, one cell",007', "p,<NA>")
     data, _ = load_problems(path, conversational=False)
-    assert data[:] == {"prompt": ["two\nlines, one cell", "p"], "solution": ["007", "NA"]}
+    assert data[:] == {"prompt": ["two\nlines, one cell", "p"], "solution": ["007", "<NA>"]}
 
 
 def test_a_byte_order_mark_and_blank_lines_are_no_rows(write):
@@ -204,11 +162,8 @@ def test_a_line_that_is_no_row_is_skipped_counted_and_named(write, caplog, name,
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("p.json", b'[{"problem": "q",'),
-        ("p.jsonl", b""),
-        ("p.jsonl", b'{"problem": "p"'),
-        ("p.txt", b"p"),
-        ("p.parquet", b"no"),
+        *[("p.json", b'[{"problem": "q",'), ("p.jsonl", b""), ("p.jsonl", b'{"problem": "p"')],
+        *[("p.json", b"-1"), ("p.txt", b"p"), ("p.parquet", b"no")],
         ("p.jsonl", '{"problem": "Zürich", "answer": "1"}'.encode("latin-1")),
     ],
 )
@@ -233,30 +188,7 @@ def test_any_mangled_file_is_read_or_named(tmp_path, kind, data):
     assert str(path) in said or "_column must be" in said
 
 
-def test_a_split_may_be_a_slice_of_the_file(write):
-    path = write("p.jsonl", *({"problem": "p", "answer": i} for i in range(10)))
-    assert solutions(path, split="train[:2]+train[-1:]") == ["0", "1", "9"]
-    with pytest.raises(ValueError, match="test"):
-        load_problems(path, split="test")
-
-
 # Prompts, true answers and the report
-
-
-def test_a_problem_becomes_a_conversation_and_its_true_answer(write):
-    path = write("p.jsonl", {"problem": "1 + 1?", "answer": "2", "level": 1})
-    data, report = load_problems(path)
-    assert data[:] == {"prompt": [[{"role": "user", "content": "1 + 1?"}]], "solution": ["2"]}
-    assert report == DataReport(rows=1, skipped=[], suspicious=[], contaminated=[])
-
-
-def test_the_system_prompt_comes_first(write):
-    path = write("p.jsonl", {"problem": "1 + 1?", "answer": "2"})
-    data, _ = load_problems(path, system_prompt=PAPER_SYSTEM_PROMPT)
-    assert data[0]["prompt"] == [
-        {"role": "system", "content": PAPER_SYSTEM_PROMPT},
-        {"role": "user", "content": "1 + 1?"},
-    ]
 
 
 def test_a_plain_prompt_is_the_format_with_the_problem_in_it(write):
@@ -414,7 +346,9 @@ def test_the_check_finds_rows_that_cannot_be_used_and_rows_that_deserve_a_look(w
     assert len(data) == report.kept == len(CHECKED) - len(report.skipped)
     assert {finding.reason for finding in report.suspicious} == set(SUSPICIONS)
     assert not load_problems(path, most_parsed=0)[1].suspicious
-    assert [one.row for one in load_problems(path, most_parsed=1)[1].suspicious] == [3, 4, 7, 9]
+    assert [one.row for one in load_problems(path, most_parsed=1)[1].suspicious] == [
+        *[3, 4, 9, 10, 13, 14, 15],
+    ]
 
 
 def test_a_problem_without_an_answer_is_no_suspicion_and_contradicts_none(write):

@@ -6,12 +6,9 @@ import pytest
 import yaml
 from datasets import Dataset
 
-from barl_trl.evaluation.benchmarks import (
-    BENCHMARKS,
-    Problem,
-    load_benchmarks,
-    parse_benchmarks,
-)
+from barl_trl.evaluation.benchmarks import BENCHMARKS, Problem, load_benchmarks, parse_benchmarks
+from barl_trl.graders import extract_answer
+from barl_trl.rewards import rollout_answers
 
 Q = "How many?"
 # One row of each as the Hub has it, in all columns that matter, and its true answer.
@@ -146,12 +143,8 @@ def test_several_benchmarks_are_named_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("gsm8k,gsm9k", "gsm8k"),
-        ("hmmt25", "hmmt_nov25"),
-        ("mine.jsonl", "mine=PATH"),
-        ("gsm8k,gsm8k", "again"),
-        ("a/b=.", "letters"),
-        (" , ", "at least one"),
+        *[("gsm8k,gsm9k", "gsm8k"), ("hmmt25", "hmmt_nov25"), ("mine.jsonl", "mine=PATH")],
+        *[("gsm8k,gsm8k", "again"), ("a/b=.", "letters"), (" , ", "at least one")],
         ("gsm8k=no/such.jsonl", "existing"),
     ],
 )
@@ -169,3 +162,12 @@ def test_what_cannot_be_had_or_read_is_refused(tmp_path):
         path.write_text(text)
         with pytest.raises(ValueError, match=r"^benchmarks must have columns and rows"):
             load(f"mine={path}")
+
+
+def test_the_text_of_an_option_is_its_letter_in_evaluation(tmp_path):
+    row = {"question": "Which is prime?", "choices": ["4", "5"], "answer": 1}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row))
+    [problem] = load_benchmarks(parse_benchmarks(f"mine={tmp_path}/mine.jsonl"))["mine"].problems
+    assert (problem.text, problem.solution) == ("Which is prime?\n\nA. 4\nB. 5", "B")
+    options = [problem.columns["lettered_options"]]
+    assert rollout_answers([r"\boxed{5}"], extract_answer, None, options) == ["B"]

@@ -148,8 +148,8 @@ def test_arms_are_arrays_of_seeds_by_problems_by_responses():
     found = arms_of("math", runs)
     # two responses of each problem at most: so many have all runs
     expected = [[[0.5, 1], [1, 1]], [[0, 0], [1 / 3, 2 / 3]]]
-    np.testing.assert_allclose(found["ours"].passed, expected)
-    np.testing.assert_allclose(found["theirs"].tokens, [[[30, 60], [30, 60]]])
+    np.testing.assert_allclose(found["ours"][0], expected)
+    np.testing.assert_allclose(found["theirs"][1], [[[30, 60], [30, 60]]])
 
 
 def test_runs_that_cannot_be_compared_are_refused():

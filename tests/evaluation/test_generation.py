@@ -8,7 +8,8 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
 from barl_trl.evaluation.benchmarks import Problem
-from barl_trl.evaluation.generation import Backend, Completion, Drawing, Job
+from barl_trl.evaluation.generation import Backend, Drawing, Job
+from barl_trl.trainer.turns import Episode
 
 MAX_TOKENS = 12
 
@@ -44,7 +45,11 @@ def by_hand(model, tokenizer, prompts, end_ids):
             ids.append(model(torch.tensor([ids])).logits[0, -1].argmax().item())
             if ids[-1] in end_ids:
                 break
-        return Completion.of_turn(tokenizer, ids[len(prompt) :], end_ids)
+        made = ids[len(prompt) :]
+        kept = made[:-1] if made[-1] in end_ids else made
+        text = tokenizer.decode(kept, skip_special_tokens=True)
+        own = [1] * len(kept)
+        return Episode("", text, text, kept, own, len(kept), len(kept) == MAX_TOKENS, None)
 
     return {(i, 0): one(prompt) for i, prompt in enumerate(prompts)}
 
@@ -62,7 +67,7 @@ def test_any_end_of_turn_ends_a_completion(model_path, model, tokenizer, prompts
     end_ids = [tokenizer.eos_token_id, free.token_ids[5]]
     made = completions(backend(model_path, tokenizer, end_ids=end_ids), jobs_of(prompts))
     assert made == by_hand(model, tokenizer, prompts, end_ids)
-    assert {completion.truncated for completion in made.values()} == {False, True}
+    assert {completion.is_cut_off for completion in made.values()} == {False, True}
 
 
 def test_the_models_own_generation_settings_are_left_out(tmp_path, model, tokenizer, prompts):
@@ -98,7 +103,9 @@ def test_samples_have_the_probabilities_of_the_softmax(model_path, model, tokeni
     """All of them: without a cut-off, transformers' own default of 50 tokens is not applied."""
     generator = backend(model_path, tokenizer, Drawing(1.5), max_tokens=1, batch_size=1000)
     jobs = jobs_of(prompts[:1], samples=4000)
-    drawn = Counter(token for made in completions(generator, jobs).values() for token in made[3])
+    drawn = Counter(
+        token for made in completions(generator, jobs).values() for token in made.token_ids
+    )
     probabilities = (model(torch.tensor([prompts[0]])).logits[0, -1] / 1.5).softmax(dim=0).tolist()
     assert len(drawn) > 50
     for token, count in drawn.most_common(20):

@@ -77,6 +77,6 @@ def test_a_strangers_tokenizer_runs_no_code(tmp_path, model_path, monkeypatch, i
         (stranger / "tokenizer.json").unlink()
     folder = write_responses(tmp_path / "eval", problems([[1]]), model=str(stranger))
     monkeypatch.setattr("builtins.input", lambda *_: "y")  # nobody is asked
-    with pytest.raises(ValueError, match=r"must name a model whose tokenizer"):
+    with pytest.raises(ValueError, match=r"results.json must be one that"):
         convert_responses(folder)
     assert not (tmp_path / "ran").exists()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from barl_trl.evaluation.results import consensus, sample_rows, summarize, table_rows
+from barl_trl.evaluation.results import consensus, summarize, table_rows
 from barl_trl.evaluation.statistics import (
     Estimate,
     accuracy,
@@ -104,31 +104,6 @@ def test_four_samples_of_four_problems_by_hand():
     assert found["pass@k"]["1"] == {"mean": 7 / 16, "standard_error": pytest.approx(error)}
     greedy = summarize([one for group in groups("2", "3") for one in group], equal)
     assert "pass@k" in greedy and not {"avg@k", "cons@k"} & {*greedy}
-
-
-def test_the_tables_say_what_the_summary_has():
-    responses = [
-        response(0, 0, 1.0, tokens=10, answer="2"),
-        response(0, 1, 0.0, tokens=20, truncated=True, answer=None, reason="no answer"),
-        response(3, 0, 0.0, tokens=30, answer="2", reason="timeout"),
-        response(3, 1, 0.0, tokens=40, answer="2", reason="crash"),
-    ]
-    row = {"skipped": {"no_answer": 3}, **summarize(responses, equal)}
-    assert table_rows({"benchmarks": {"b": row}}) == [
-        {
-            "benchmark": "b",
-            "problems": "2 (skipped: 3)",
-            "accuracy": "25.0 ± 25.0 %",
-            "tokens": "25.0",
-            "cut off": "25.0 %",
-            "no answer": "25.0 %",
-            "not judged": "50.0 %",
-        }
-    ]
-    flat = [one for group in GROUPS for one in group]
-    results = {"benchmarks": {"b": {"skipped": {}, **summarize(flat, equal)}}}
-    shown = {"avg@4 [95 %]": "43.8 [0.0, 100.0]", "pass@4": "75.0", "cons@4": "45.8"}
-    assert sample_rows(results) == [{"benchmark": "b"} | shown]
 
 
 @pytest.mark.parametrize("reward", [0, 1])

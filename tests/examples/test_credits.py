@@ -4,20 +4,17 @@ import math
 from itertools import pairwise
 
 import pytest
-from datasets import Dataset
 from examples import credits
 from hypothesis import given, settings
 
-from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.credit import Credit, find_credit
 from barl_trl.credit.token_weights import weigh_steps
-from barl_trl.rewards import accuracy_reward
-from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 
 from .. import reference
 from ..credit.scored import batches, check, check_against, rows, scored
 from ..paths import ROOT
 from ..reference import mean, of_group, standardized
+from ..trainer.rollouts import config, trainer
 
 NAMES = sorted(name for name, value in vars(credits).items() if isinstance(value, Credit))
 
@@ -106,28 +103,12 @@ def test_rollouts_that_are_not_judged_move_no_others(name, rollouts):
     check(found, other, judged)
 
 
-def test_one_trains(tmp_path, monkeypatch):
+def test_one_trains(tmp_path, model, tokenizer, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert find_credit("examples.credits.oppo") is credits.oppo
-    trainer = BARLTrainer(
-        model=str(TINY_MODEL_DIR),
-        reward_funcs=accuracy_reward,
-        args=BARLConfig(
-            str(tmp_path),
-            credit="examples.credits.oppo",
-            max_steps=1,
-            logging_steps=1,
-            num_generations=4,
-            per_device_train_batch_size=8,
-            max_completion_length=48,
-            step_size=12,
-            save_strategy="no",
-            use_cpu=True,
-            bf16=False,
-        ),
-        train_dataset=Dataset.from_list(search_rows(8, seed=0)),
-    )
-    trainer.train()
-    [logged, _] = trainer.state.log_history
+    args = config(tmp_path, credit="examples.credits.oppo")
+    made = trainer(model, tokenizer, args)
+    made.train()
+    logged, *_ = made.state.log_history
     assert logged["barl/scoring_tokens"] > 0
     assert 0 < logged["grad_norm"] < math.inf

@@ -18,11 +18,7 @@ from experiments.inquiry.__main__ import main
 from experiments.inquiry.dialogue import DIALOGUES
 from experiments.inquiry.environments import NumberGame
 from experiments.inquiry.inquiry import animals, code, letter_marks, number, words
-from experiments.inquiry.references import (
-    greedy_question,
-    optimal_number_accuracy,
-    reference_play,
-)
+from experiments.inquiry.references import greedy_question, optimal_number_accuracy, reference_play
 
 from ..credit.scored import batches, check, rows, scored
 from ..tiny import tiny_model, tiny_tokenizer
@@ -80,16 +76,21 @@ def test_controls_are_the_last_belief_the_outcome_and_the_information_alone(roll
 
 @pytest.mark.slow
 def test_the_experiment_in_short(tmp_path):
-    options = ["--quick", "--parts", "code", "--arms", "grpo", "bayes-0.3", "--seeds", "1"]
-    options += ["--output_dir", str(tmp_path)]
+    lines = tmp_path / "runs.jsonl"
+    lines.write_text('{"path":"earlier","seed":7}\n')
+    options = ["--quick", "--parts", "number64-long", "--arms", "grpo", "bayes-1-step"]
+    options += ["--seeds", "1", "--collect", str(lines), "--output_dir", str(tmp_path)]
     main(options)
     page = (tmp_path / "quick" / "report.md").read_text()
-    assert "guessing at once 0.5 %" in page and "| Bayes return, c = 0.3 | 1 |" in page
-    path = tmp_path / "quick" / "code" / "many" / "bayes-0.3-tuned-1.json"
+    assert "guessing at once 1.6 %" in page and "| Bayes return, c = 1, baseline step | 1 |" in page
+    path = tmp_path / "quick" / "number64" / "long" / "bayes-1-step-tuned-31.json"
     record, before = json.loads(path.read_text()), path.stat().st_mtime_ns
-    assert [point["step"] for point in record["curve"]] == [*range(9)]
+    assert [point["step"] for point in record["curve"]] == [*range(0, 33, 4)]
     main(options)
     assert path.stat().st_mtime_ns == before  # what is done is not done again
+    found = {of.pop("path"): of for of in map(json.loads, lines.read_text().splitlines())}
+    assert found["number64/long/bayes-1-step-tuned-31.json"] == record
+    assert found["earlier"] == {"seed": 7} and len(found) == 7  # 4 of tuning, 2 reported
 
 
 @pytest.mark.slow

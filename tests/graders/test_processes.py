@@ -20,8 +20,8 @@ import torch.multiprocessing
 from torch import distributed
 from torch.utils.data import DataLoader
 
-from barl_trl.graders import GRADERS, grader
-from barl_trl.graders.processes import ProcessPool
+from barl_trl.graders import GRADERS, grader, verify
+from barl_trl.graders.processes import ProcessPool, compare
 
 from .grader_processes import cpu_seconds, eventually, grader_processes, linux
 from .hostile_texts import HANGS, MILLION, TRUTH
@@ -87,6 +87,16 @@ def test_where_a_process_is_killed_while_it_compares_another_one_compares_again(
     assert pool("1/2", "0.5") == "equal"
     assert len(own_processes()) == 1
     pool.close()
+
+
+def test_when_its_time_is_over_nothing_is_compared_nor_remembered():
+    pair = "x+0.5", r"\frac{1}{2}+x"
+    with compare.within(0.0):
+        assert verify(*pair) == (False, "left out")
+        assert verify("0.5", "1/2"), "no process is needed"
+    assert verify(*pair) == (True, "parser")
+    with compare.within(60.0):
+        assert verify("x+y", "y+x")
 
 
 # How many there are
@@ -249,14 +259,10 @@ def test_after_ctrl_c_the_next_verdict_is_not_the_interrupted_one(start):
 # From wherever it is called
 
 CALLS = [
-    ("math_verify", "2e", r"e \cdot 2", True),
-    ("math_verify", "2e", r"e \cdot 3", False),
-    ("qwen", r"2\sqrt{3}", r"\sqrt{12}", True),
-    ("qwen", TRUTH, "(((" * 10 + TRUTH, False),
-    ("math_verify", r"3\pi", r"\pi \cdot 3", True),
-    ("math_verify", TRUTH, "1" * MILLION, False),
-    ("string", "0.5", r"\frac12", True),
-    ("math_verify", TRUTH, "4\ud8002", False),
+    *[("math_verify", "2e", r"e \cdot 2", True), ("math_verify", "2e", r"e \cdot 3", False)],
+    *[("qwen", r"2\sqrt{3}", r"\sqrt{12}", True), ("qwen", TRUTH, "(((" * 10 + TRUTH, False)],
+    *[("math_verify", r"3\pi", r"\pi \cdot 3", True), ("math_verify", TRUTH, "1" * MILLION, False)],
+    *[("string", "0.5", r"\frac12", True), ("math_verify", TRUTH, "4\ud8002", False)],
 ]
 EXPECTED = [correct for *_, correct in CALLS]
 

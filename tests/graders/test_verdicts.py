@@ -24,7 +24,7 @@ from barl_trl.graders.normal_form import (
 from barl_trl.graders.nouns import CHANGING, UNITS, apart, words_against
 from barl_trl.graders.numbers import Tolerance, number
 from barl_trl.graders.processes import compare
-from barl_trl.hypotheses import why_inadmissible
+from barl_trl.hypotheses import truth_answer, why_inadmissible
 
 from ..paths import ROOT
 from .hostile_texts import MILLION, soup
@@ -124,6 +124,10 @@ FUNCTIONS = {
     "within": is_near,
     "rounded": lambda gold, answer: is_near(gold, answer, is_rounded=True),
     "why_not_compared": why_not_compared,
+    "truth_answer": truth_answer,
+    "why_inadmissible": lambda answer: why_inadmissible(
+        answer, max_chars=64, special_tokens=("<eos>", "")
+    ),
     "compare": compare,
 }
 TABLES = {}

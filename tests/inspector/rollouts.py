@@ -16,13 +16,7 @@ from barl_trl.posterior import posterior, values_under
 from barl_trl.rewards import cost
 from barl_trl.trainer.config import BARLConfig, own_fields
 from barl_trl.trainer.evidence import TaskFunctions
-from barl_trl.trainer.records import (
-    FOLDER,
-    SCHEMA,
-    file_name,
-    read_metadata,
-    read_records,
-)
+from barl_trl.trainer.records import FOLDER, SCHEMA, file_name, read_metadata, read_records
 from barl_trl.trainer.records import write_records as write_records_of
 
 from ..tiny import tiny_model
@@ -185,7 +179,7 @@ class Recorder:
         made._recorder.on_train_begin(args, made.state, made.control)
         weights_of(made, self.rows)
         folder = self.folder / FOLDER
-        return [*read_records(folder)], read_metadata(folder / file_name(0))
+        return [*read_records(folder)], read_metadata(folder / file_name(1))
 
 
 CANDIDATES = [*map(str, range(1, 6)), "0.5", "2.5"]
@@ -278,9 +272,6 @@ class Game:
 
         Args:
             number: The number.
-
-        Returns:
-            yes or no.
         """
         return "yes" if self.secret >= number else "no"
 
@@ -289,9 +280,6 @@ class Game:
 
         Args:
             number: The answer.
-
-        Returns:
-            That it is noted.
         """
         self.answer = number
         return "noted"

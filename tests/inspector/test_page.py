@@ -3,12 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from barl_trl.inspector.page import (
-    ASSETS,
-    asset_files,
-    folder_page,
-    single_page,
-)
+from barl_trl.inspector.page import ASSETS, asset_files, folder_page, single_page
 
 
 class Elements(HTMLParser):

@@ -72,7 +72,7 @@ def test_file_has_the_form_that_verifiers_reads(agents, tmp_path):
         for reward in trace["rewards"].values():
             fits(reward, {"score": float, "weight": float})
         assert episode["run"] == {
-            "type": "train", "id": "mine", "work": {"type": "train", "step": 0},
+            "type": "train", "id": "mine", "work": {"type": "train", "step": 1},
         }  # fmt: skip
 
 

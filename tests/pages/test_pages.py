@@ -25,7 +25,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 from markdown_it import MarkdownIt
-from trl import ModelConfig, TrlParser
+from trl import ModelConfig
 
 from barl_trl.commands import train
 from barl_trl.commands.cli import main
@@ -152,7 +152,7 @@ def parse_barl(command, *words):
         parser.set_defaults(use_cpu=True, bf16=False, dataset_name="data.jsonl")
         train._refuse_contradictions(*parser.parse_args_and_config(words))
     elif command == "evaluate":
-        (args,) = TrlParser((EvaluateArguments,)).parse_args_and_config(words)
+        (args,) = RecipeParser(EvaluateArguments, prog="barl evaluate").parse_args_and_config(words)
         get_grader(args.grader, args.extraction)
         with suppress(FileNotFoundError):  # a command before it makes the file
             parse_benchmarks(args.benchmarks)

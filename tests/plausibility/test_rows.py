@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 
 from barl_trl.plausibility import rows as packing
 from barl_trl.plausibility.queries import Answer, Rollout
-from barl_trl.plausibility.rows import (
-    Feeding,
-    micro_batches,
-    reencoded_rows,
-    shared_prefix_rows,
-)
+from barl_trl.plausibility.rows import Feeding, micro_batches, reencoded_rows, shared_prefix_rows
 from barl_trl.plausibility.tree_attention import tree_mask
 
 from .trees import all_reads, build, context, groups, history, rollout_fields, tokens

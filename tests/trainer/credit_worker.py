@@ -128,7 +128,7 @@ def verdicts(folder, state):
 
     reward = AccuracyReward(Grader("own", "1", extract_answer, judge), "accuracy_reward")
     generated = Generated([], [], ANSWERED[own])
-    share_verdicts(reward, generated, TRUTHS[own])
+    share_verdicts(reward, generated, [{"solution": truth} for truth in TRUTHS[own]])
     judged_ahead = list(judged)
     rewards = reward(ANSWERED, TRUTHS)
     scorer = HypothesisScorer(

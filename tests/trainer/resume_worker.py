@@ -53,9 +53,6 @@ class Guess:
 
         Args:
             number: A number.
-
-        Returns:
-            Another number.
         """
         self.answer = number
         return f"{random.random():.6f}"
@@ -97,7 +94,7 @@ def made(
 
 def train(folder, *, resume=None, callback=None, is_saved=False, **settings):
     trainer = made(folder, **settings)
-    trainer.stop_together.is_saved = is_saved
+    trainer.saves_and_stops.is_saved = is_saved
     if callback:
         trainer.add_callback(callback)
     trainer.train(resume)

@@ -1,6 +1,7 @@
 """Agents: TRL's real loop of tools and environments, and rollout functions of several turns."""
 
 import copy
+import math
 import random
 from pathlib import Path
 
@@ -33,9 +34,6 @@ def look(key: int) -> str:
 
     Args:
         key: The key.
-
-    Returns:
-        Its value.
     """
     if key < 0:
         raise RuntimeError(r"no \boxed{12}")
@@ -43,10 +41,17 @@ def look(key: int) -> str:
 
 
 def agent(
-    tmp_path, family="qwen2_5", *, cls=Keeping, rows=ROWS, reward_funcs=accuracy_reward, **kwargs
+    tmp_path,
+    family="qwen2_5",
+    *,
+    cls=Keeping,
+    rows=ROWS,
+    reward_funcs=accuracy_reward,
+    tokenizer=None,
+    **kwargs,
 ):
     fields = {name: kwargs.pop(name) for name in [*kwargs] if hasattr(agent_config(tmp_path), name)}
-    tokenizer = agent_tokenizer(family)
+    tokenizer = tokenizer or agent_tokenizer(family)
     model = tiny_model(tokenizer)
     model.config.max_position_embeddings = 4096
     size = {"per_device_train_batch_size": len(rows), "num_generations": 4}
@@ -58,6 +63,22 @@ def agent(
         processing_class=tokenizer,
         **kwargs,
     )
+
+
+def test_earlier_calls_in_a_prompt_have_their_own_arguments_only(tmp_path):
+    """Arrow gives each call the arguments of all others, as null."""
+
+    def history(name):
+        call = {"type": "function", "function": {"name": "look", "arguments": {name: 3}}}
+        said = {"role": "assistant", "content": "", "tool_calls": [call]}
+        return [*QUESTION, said, {"role": "tool", "name": "look", "content": "3"}, *QUESTION]
+
+    rows = [{"prompt": history(name), "solution": "12"} for name in ("key", "page")]
+    dataset = Dataset.from_list(rows)
+    trainer = agent(tmp_path, rows=rows, tools=[look], per_device_train_batch_size=8)
+    played(trainer, [dataset[k] for k in (0, 0, 0, 0, 1, 1, 1, 1)], [[r"\boxed{12}"]] * 8)
+    prompts = [trainer._tokenizer.decode(trainer.generated.prompt_ids[k]) for k in (0, 4)]
+    assert [("page" in prompt, "null" in prompt) for prompt in prompts] == [(0, 0), (1, 0)]
 
 
 def plays(family="qwen2_5"):
@@ -109,13 +130,23 @@ def test_only_the_models_tokens_have_weights_and_those_are_by_hand(tmp_path, fam
         assert got == pytest.approx(expected, abs=1e-5)
 
 
-def test_whitening_is_over_the_models_tokens(tmp_path):
-    trainer = agent(tmp_path, tools=[look], value_normalization="batch", step_size=99)
-    output = played(trainer, ROWS, plays())
+@pytest.mark.parametrize("setting", [{"credit_baseline": "step"}, {"credit": "delta_belief"}])
+def test_what_is_biased_where_the_model_stops_by_itself_is_told(tmp_path, setting):
+    trainer = agent(tmp_path, tools=[look], **{"credit": "rloo"} | setting)
+    played(trainer, ROWS, plays())
+    assert ("turns" in trainer._said) == (setting == {"credit": "delta_belief"})
+
+
+def test_padding_that_a_model_writes_within_a_turn_does_not_stop_the_run(tmp_path):
+    trainer = agent(tmp_path, tools=[look], step_size=99, credit="rloo")
+    games = [[*game[:-1], "I <|endoftext|> " + game[-1]] for game in plays()]
+    games[1][0] = "<|endoftext|>" + games[1][0]
+    output = played(trainer, ROWS, games)
+    assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 2]
     own = (output["completion_mask"] * output["tool_mask"]).bool()
-    weights = output["advantages"][own]
-    assert weights.mean().item() == pytest.approx(0, abs=1e-5)
-    assert weights.std().item() == pytest.approx(1, abs=1e-2)
+    assert trainer.scored.answers == ["12", None, "7", "2"]
+    for weights, is_own in zip(output["advantages"], own, strict=True):
+        assert weights[is_own].unique().numel() == 1 and weights[is_own].ne(0).all()
 
 
 # Answers
@@ -133,9 +164,6 @@ class Guess:
 
         Args:
             number: A number.
-
-        Returns:
-            Where the secret is.
         """
         return "equal" if number == self.secret else "no"
 
@@ -144,9 +172,6 @@ class Guess:
 
         Args:
             number: The answer.
-
-        Returns:
-            That it is noted.
         """
         self.answer = number
         return r"noted, not \boxed{5}"
@@ -205,6 +230,83 @@ def test_each_row_may_choose_its_environment(tmp_path):
     assert (output["advantages"] != 0).any(dim=1).all()
 
 
+def telling(told):
+    return type("Telling", (Guess,), {"reset": lambda self, **row: told})
+
+
+class Forgetful(Guess):
+    answer = None
+
+    def reset(self, solution, **row):
+        self.secret = int(solution)
+
+
+class Truthful(Guess):
+    def reset(self, solution, **row):
+        self.secret = self.answer = int(solution)
+
+
+ONE = Guess()
+WRONG = [telling(told) for told in (5, ("Begin.", {}), {"text": "Begin."}, ["Begin."])]
+
+
+@pytest.mark.parametrize("made", [*WRONG, Forgetful, Truthful, lambda: ONE])
+def test_an_environment_that_begins_wrongly_is_refused(tmp_path, made):
+    trainer = agent(tmp_path, environment_factory=made)
+    with pytest.raises(ValueError, match=r"(reset|environment_factory) must "):
+        assert [played(trainer, ROWS, GAMES) for _ in range(2)]
+
+
+def test_an_environment_gets_copies_is_made_once_and_its_tool_called_answer_tells_nothing(tmp_path):
+    made = []
+
+    class Narrowing(Guess):
+        answer = Guess.submit
+
+        def __init__(self):
+            made.append(self)
+
+        def reset(self, prompt, numbers, **row):
+            self.secret, self.seen = 12, numbers[:]
+            del numbers[1:]
+
+    def reward(numbers, environments, **columns):
+        assert [one.seen for one in environments] == numbers
+        return [*map(len, numbers)]
+
+    rows = [ROWS[0] | {"numbers": ["12", "9", "5"]}] * 4
+    task = {"hypotheses_column": "numbers", "step_size": 99}
+    trainer = agent(tmp_path, rows=rows, reward_funcs=reward, environment_factory=Narrowing, **task)
+    for _ in range(2):
+        played(trainer, rows, [[call("answer", number=9), r"So \boxed{5}"]] * 4)
+    assert len(made) == 4 and rows[0]["numbers"] == ["12", "9", "5"]
+    assert {*trainer.scored.sets[0].answers} == {"12", "9", "5"}
+    assert trainer.scored.answers == ["5"] * 4
+    assert trainer._rewards_per_func[:, 0].tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_rewards_that_are_no_list_of_numbers_are_refused(tmp_path, is_async):
+    returned = []
+
+    def reward(completions, **columns):
+        return returned[-1]
+
+    async def later(completions, **columns):
+        return returned[-1]
+
+    trainer = agent(tmp_path, reward_funcs=later if is_async else reward)
+    for wrong in (1.0, None, "1111", [1.0], ["1"] * 4, [[1.0, 2.0]] * 4, {"a": 1.0}):
+        returned.append(wrong)
+        with pytest.raises(ValueError, match="reward_funcs must"):
+            played(trainer, ROWS, plays())
+    for right in ([None, 0.5, np.float32(1), True], torch.tensor([math.nan, 0.5, 1, 1])):
+        returned.append(right)
+        played(trainer, ROWS, plays())
+        first, *others = trainer._rewards_per_func[:, 0].tolist()
+        assert math.isnan(first) and others == [0.5, 1.0, 1.0]
+
+
 @pytest.mark.parametrize("last_state", ["measured", "answer"])
 def test_the_last_state_may_be_the_answer(tmp_path, last_state):
     trainer = agent(tmp_path, environment_factory=Guess, last_state=last_state)
@@ -255,7 +357,7 @@ def test_a_rollout_func_of_several_turns(tmp_path):
     output = trainer._generate_and_score_completions([dict(row) for row in ROWS])
     assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 1]
     assert trainer.scored.answers == ["12", "7", "9", None]
-    assert trainer.scored.is_cut_off == [False, False, False, True]
+    assert not any(trainer.scored.is_cut_off)  # the last one was ended by the function
     assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
     for n, mask in enumerate(trainer.generated.masks):
         weighed = output["advantages"][n][: len(mask)] != 0
@@ -308,9 +410,15 @@ def test_edges_of_the_loop(tmp_path):
     assert metrics["barl/turns_per_rollout"] == 2.0
     assert metrics["barl/malformed_calls"] == metrics["barl/ended_in_call"] == 0.25
     assert trainer.scored.answers == ["12", None, None, None]
-    assert trainer.scored.is_cut_off == [False, False, False, True]  # iterations are used up
+    assert not any(trainer.scored.is_cut_off)  # the last one has used up its calls
     weighed = (output["advantages"] != 0).sum(dim=1).tolist()
     assert weighed == [sum(mask) for mask in trainer.generated.masks]
+
+
+def test_calls_up_to_their_limit_are_no_answers_without_a_box(tmp_path, caplog):
+    trainer = agent(tmp_path, tools=[look], max_tool_calling_iterations=1)
+    played(trainer, ROWS, [[call("look", key=1)] * 2] * 4)
+    assert "max_tool_calling_iterations" in caplog.text and "stated" not in caplog.text
 
 
 @pytest.mark.parametrize("room", [0, -1], ids=["fits exactly", "does not fit"])

@@ -9,6 +9,7 @@ from datasets import Dataset
 
 from barl_trl.rewards import accuracy_reward, cost
 from barl_trl.steps import delimited_steps
+from barl_trl.trainer.metrics import _bad_signs
 
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
@@ -136,8 +137,8 @@ def test_a_users_function_says_the_outcome_under_each_hypothesis_and_costs_are_k
     check_weights(trainer, output, weights_by_hand(values))
 
 
-def test_both_beliefs_multiply(tmp_path):
-    """Plausibility, consistency and likelihood, as plain loops over what the model was asked."""
+def test_both_is_what_the_model_found_likely_at_the_prompt_times_the_likelihoods(tmp_path):
+    """It has read the later replies, and progress knows the truth: plain loops without both."""
     kept = []
 
     trainer = game(tmp_path, belief="both", credit="barl", value_normalization="none")
@@ -147,10 +148,29 @@ def test_both_beliefs_multiply(tmp_path):
     assert trainer.scored.likelihoods.num_tokens > 0
     for n, logps in enumerate(LOGPS):
         ell = rollouts.answer_logps[n, : len(logps) + 1].tolist()
-        rewards = reference.progress_rewards(ell)
-        expected = reference.task_posterior([1.0] * 4, logps, rewards, 1.0, ell)
+        expected = reference.task_posterior([1.0] * 4, logps, [[0.0] * 4] * len(logps), 1.0, ell)
         got = rollouts.belief[n, : len(logps) + 1].tolist()
         assert [*map(pytest.approx, expected)] == got
+
+
+@cost
+def toll(completions, **columns):
+    return [0.5] * len(completions)
+
+
+@pytest.mark.parametrize(("paid", "share"), [((1, 0, 0), 0), ((1, 0, -1), 1 / 4), ((10, 3, -1), 1)])
+def test_a_reward_that_its_expectation_does_not_replace_is_counted(tmp_path, paid, share):
+    """`paid` for the true answer, another and none; a cost is part of both."""
+
+    class Paid(KnowingGuess):
+        def get_reward(self):
+            answers = {self.secret: paid[0], None: paid[2]}
+            return float(answers.get(self.answer, paid[1]))
+
+    trainer = game(tmp_path, factory=Paid, reward_funcs=[toll])
+    played(trainer, ROWS, GAMES)
+    assert trainer._metrics["train"]["barl/outcome_mismatch"] == [share]
+    assert ("barl/outcome_mismatch" in trainer._said) == bool(share)
 
 
 @pytest.mark.parametrize("number", [-math.inf, math.nan])
@@ -213,6 +233,28 @@ def text_trainer(tmp_path, **kwargs):
     )
 
 
+@pytest.mark.parametrize("belief", ["model", "task", "both"])
+def test_the_expected_outcome_does_not_know_the_true_answer(tmp_path, belief):
+    """The same rollouts have the same weights, whichever of their answers is true or unknown."""
+
+    def said(hypotheses, steps, **columns):
+        pairs = zip(hypotheses, steps, strict=True)
+        return [
+            [[-0.1 * len(text) * int(n) for n in texts] for text in parts] for texts, parts in pairs
+        ]
+
+    tells = {} if belief == "model" else {"observation_likelihood": said}
+    trainer = text_trainer(tmp_path, belief=belief, **tells)
+    trainer.model.train()
+    weights = []
+    for truth in ("1", "2", "3", None):
+        rows = [row | {"solution": truth} for row in TEXT_ROWS]
+        weights.append(trainer._generate_and_score_completions(rows)["advantages"])
+    assert weights[0].abs().max() > 0.01
+    for others in weights[1:]:
+        torch.testing.assert_close(others, weights[0])
+
+
 def test_predicted_rewards_take_the_place_of_progress(tmp_path):
     """`barl` with the task's belief: eq. (error) and eq. (def_q_m) with these rewards, by hand."""
     rewards = [[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0] * 3], [[0.0, 0.0, 0.5], [0.0] * 3]] * 2
@@ -257,3 +299,67 @@ def test_a_batch_without_any_usable_hypothesis_has_no_weights(tmp_path, credit, 
         trainer.rollout_func = given_rollouts({"Which?": ["no idea"]})
     output = trainer._generate_and_score_completions(rows)
     assert not output["advantages"].any()
+    assert "barl/no_hypothesis" in trainer._said
+
+
+# What makes a belief useless is said, and a belief that is not at fault is not blamed
+
+
+def changed(change):
+    """Likelihoods of which each number is changed."""
+
+    def function(hypotheses, steps, **columns):
+        return [
+            [[*map(change, compared(messages, texts))] for messages in turns]
+            for turns, texts in zip(steps, hypotheses, strict=True)
+        ]
+
+    return {"factory": Guess, "observation_likelihood": function}
+
+
+LACKING, UNLIKELY, NOTHING = (
+    [row | {"numbers": numbers, "prior": prior} for row in ROWS]
+    for numbers, prior in [(NUMBERS[:3], [1] * 3), (NUMBERS, [1, 1, 1, 0]), ([], [])]
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "batches", "rows", "kwargs"),
+    [
+        ("", 3, ROWS, {}),
+        ("", 3, LACKING, {"belief": "model"}),  # such a list need not be complete
+        ("numbers", 1, ROWS, changed(math.exp)),
+        ("numbers", 1, ROWS, changed(lambda logp: max(logp, -1e9))),
+        ("belief_shift", 3, ROWS, changed(lambda logp: 0.0)),
+        ("observations_contradicted", 3, ROWS, changed(lambda logp: -math.inf)),
+        ("observations_unusable", 3, ROWS, changed(lambda logp: math.nan)),
+        ("truth_not_given", 3, LACKING, {}),
+        ("truth_not_given", 3, UNLIKELY, {"prior_column": "prior"}),
+        ("unusable_lists", 3, NOTHING, {}),
+        ("unusable_priors", 3, ROWS, {"prior_column": "none"}),
+    ],
+)
+def test_a_dead_belief_is_named(tmp_path, fault, batches, rows, kwargs):
+    """In these batches of rows; what is refused at first comes later."""
+    trainer = game(tmp_path, rows=[row | {"none": PRIOR} for row in ROWS], **kwargs)
+    trainer.state.global_step = 1
+    for _ in range(batches):
+        assert f"barl/{fault}" not in trainer._said
+        played(trainer, rows, GAMES)
+    said = [name for name in trainer._said if name.startswith("barl/")]
+    assert said == [f"barl/{fault}"] * bool(fault)
+
+
+def test_a_belief_is_not_blamed_while_all_rewards_tie(tmp_path):
+    """Nor because each of many hypotheses has little, nor for what the credit does not use."""
+    trainer, low = game(tmp_path), {"truth_mass": 5e-4, "belief_shift": 0.0, "outcome_gain": 0.5}
+
+    def signs(outcomes, hypotheses=4.0):
+        more = {"unusable_truths": 0.0, "hypotheses_per_prompt": hypotheses}
+        return {name for name, sign in _bad_signs(trainer, low | more, outcomes).items() if sign}
+
+    assert signs(torch.ones(8)) == set()
+    assert signs(torch.arange(8.0)) == {"truth_mass", "belief_shift"}
+    assert signs(torch.arange(8.0), hypotheses=2000.0) == {"belief_shift"}
+    trainer.args.credit = "barl"
+    assert signs(torch.arange(8.0)) == {*low}

@@ -13,6 +13,7 @@ from peft import PrefixTuningConfig, get_peft_model
 from trl import GRPOConfig, TrlParser
 
 from barl_trl import BARLConfig, BARLTrainer
+from barl_trl.credit import Credit
 from barl_trl.rewards import accuracy_reward, cost, format_reward
 from barl_trl.trainer.checks import answer_equivalence_of, answer_extractor_of
 from barl_trl.trainer.config import own_fields
@@ -26,6 +27,9 @@ CPU = {"use_cpu": True, "bf16": False}
 
 def of_needs(rollouts, *, step_size, learning_rate, beta=1.0, **more):
     """Stand for an estimator of a user's that needs what is no field."""
+
+
+expecting = Credit("barl_trl.credit.bayes:bayes", replaces_outcome=True)
 
 
 def make(**settings):
@@ -51,11 +55,42 @@ def make(**settings):
         *[("importance_sampling_level", "sequence"), ("off_policy_mask_threshold", 0.5)],
         *[("multi_objective_aggregation", "normalize_then_sum"), ("enable_jit_checkpoint", True)],
         *[("scale_rewards", "batch"), ("scale_rewards", False), ("per_device_train_batch_size", 0)],
+        *[("output_dir", value) for value in ("", " ", 7, ["out"])],
+        *[("learning_rate", "1e-6"), ("max_steps", "10"), ("use_cpu", "false"), ("seed", "1")],
+        *[("model_init_kwargs", "bf16"), ("chat_template_kwargs", ["a"])],
     ],
 )
 def test_a_value_that_is_refused(name, value):
     with pytest.raises(ValueError, match=f"^{name} must "):
-        make(**{name: value})
+        BARLConfig(**CPU | {"output_dir": "out", name: value})
+
+
+def test_the_folder_stays_where_it_was_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert make().output_dir == str(tmp_path / "out")
+
+
+@pytest.mark.parametrize("credit", ["bayes", f"{__name__}.expecting"])
+def test_a_certain_answer_is_no_belief_under_which_an_outcome_is_expected(credit):
+    with pytest.raises(ValueError, match=r"^last_state must "):
+        make(credit=credit, last_state="answer")
+    assert make(credit=credit, last_state="answer", belief="task").scores_answers is False
+
+
+@pytest.mark.parametrize(
+    ("credit", "belief", "is_used", "is_used_with_rewards"),
+    [
+        *[("barl", "model", True, True), ("gae_posterior", "model", True, True)],
+        *[("barl", "task", False, True), ("barl", "both", False, True)],
+        *[("bayes", "model", False, True), (f"{__name__}.expecting", "model", False, True)],
+        *[("rloo", "model", False, False), ("progress", "model", False, False)],
+    ],
+)
+def test_a_consistency_that_no_belief_has_is_told(credit, belief, is_used, is_used_with_rewards):
+    args = make(credit=credit, belief=belief, consistency_beta=2.0)
+    for is_predicted, expected in ((False, is_used), (True, is_used_with_rewards)):
+        unused = args.unused(args.hears_rewards(is_predicted)) or ""
+        assert ("consistency_beta" not in unused) == expected
 
 
 # The options of a credit
@@ -216,6 +251,14 @@ class Game:
         return 1.0
 
 
+async def later(self, **row):
+    return None
+
+
+def game(**methods):
+    return type("Own", (Game,), methods)
+
+
 GAME = {
     "train_dataset": rows(prompt=message("Which?")),
     "environment_factory": Game,
@@ -226,6 +269,10 @@ PREFIX = PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
 TWO_REWARDS = {"reward_funcs": [accuracy_reward, format_reward]}
 
 CHATS = prompts(*[message("1+1?")] * 2)
+ENVIRONMENTS = [
+    *[game(reset=later), game(reset=lambda self, solution: None), game(close=lambda self: None)],
+    *[game(get_reward=lambda self, answer: 1.0), lambda: None, lambda: Game],
+]
 DATA = [
     *[rows().select([]), rows().select([0]), rows(prompt=None, problem="1+1?"), rows(image="x")],
     *[rows(solution=text) for text in (None, "", r"\frac{1", r"x \mapsto ;= 2 \\ & y")],
@@ -255,6 +302,23 @@ MISTAKES = [
     *[(TASK, {name: needs_more}) for name in ("observation_likelihood", "hypothesis_rewards")],
     (TASK | {"credit": "progress", "belief": "model"}, {"hypothesis_rewards": likelihood}),
     *[(TASK, TWO_REWARDS), (TASK | {"credit": "belief_critic"}, TWO_REWARDS), (TASK, GAME)],
+    # agents
+    *[({}, {"train_dataset": CHATS, "environment_factory": one}) for one in ENVIRONMENTS],
+    *[({}, {"train_dataset": CHATS, "tools": [one]}) for one in (no_more, lambda x: x)],
+    ({}, {"train_dataset": None}),
+]
+OTHER_KINDS = [
+    *[("model", one) for one in (None, rows(), tiny_tokenizer(), torch.nn.Linear(1, 1))],
+    *[("args", one) for one in ({"output_dir": "out"}, "out", BARLConfig, accuracy_reward)],
+    *[("reward_funcs", one) for one in (1.0, {"a": price}, [None])],
+    *[("train_dataset", one) for one in ([ROW], "rows.jsonl", rows().to_pandas())],
+    *[("eval_dataset", "rows.jsonl"), ("processing_class", "Qwen/Qwen3-0.6B"), ("callbacks", len)],
+    *[("tools", one) for one in (no_more, {"a": no_more}, ["no_more"], [Game])],
+    *[("environment_factory", one) for one in (Game(), [Game], {"a": Game()}, "mine.Game")],
+    *[("peft_config", one) for one in ({"r": 8}, "lora", PrefixTuningConfig)],
+    *[("benchmarks", one) for one in (rows(), {"a": [ROW]}, "math500")],
+    *[("answer_extractor", 4), ("answer_equivalence", [len]), ("step_segmenter", "mine.f")],
+    *[("rollout_func", "mine.f"), ("outcome_under", {}), ("observation_likelihood", [likelihood])],
 ]
 
 
@@ -265,6 +329,13 @@ def test_a_mistake_is_refused_without_a_chain_of_errors(tmp_path, number):
         built(tmp_path, fields, **given)
     assert "nowhere" not in str(refusal.value)
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
+
+
+@pytest.mark.parametrize(("name", "value"), OTHER_KINDS)
+def test_an_argument_of_another_kind_is_refused_by_name(tmp_path, name, value):
+    right = {"model": "./nowhere", "train_dataset": rows(), "args": config(tmp_path)}
+    with pytest.raises(TypeError, match=f"^{name} must be .*$"):
+        BARLTrainer(**right | {name: value})
 
 
 @pytest.mark.parametrize(

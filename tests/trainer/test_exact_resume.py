@@ -3,6 +3,7 @@
 import json
 import logging
 import multiprocessing
+import os
 import shutil
 import signal
 import subprocess
@@ -140,6 +141,10 @@ def test_a_run_that_is_at_its_end_is_not_trained_on(tmp_path):
     assert_equal(longer.model, train(tmp_path / "8", **settings).model)
     inexact = train(tmp_path / "6", resume=checkpoint, allow_inexact_resume=True, **settings)
     assert inexact.state.global_step == 8
+    inexact.save_model()
+    inexact.save_state()
+    with pytest.raises(ValueError, match="must be a complete checkpoint"):  # it is the run
+        find_checkpoint(config(tmp_path / "6", allow_inexact_resume=True), str(tmp_path / "6"))
 
 
 @pytest.mark.parametrize("event", ["on_substep_end", "on_step_end"])
@@ -203,16 +208,37 @@ def test_a_kill_while_a_checkpoint_is_written(
     assert last_checkpoint(tmp_path)[0] == str(tmp_path / "checkpoint-8")  # written again
 
 
+BEST = {"eval_strategy": "steps", "eval_steps": 3, "load_best_model_at_end": True}
+BEST |= {"per_device_eval_batch_size": 4, "has_evaluation": True}
+
+
 def test_the_best_model_is_one_between_rollout_batches(tmp_path):
     """Evaluations that choose it wait as checkpoints do."""
-    run = train(
-        tmp_path,
-        **{"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "best", "max_steps": 8},
-        **{"metric_for_best_model": "eval_reward", "load_best_model_at_end": True},
-        **{"per_device_eval_batch_size": 4, "has_evaluation": True},
-    )
+    chosen = {"save_strategy": "best", "metric_for_best_model": "eval_reward", "max_steps": 8}
+    run = train(tmp_path, **BEST, **chosen)
     evaluated = [log["step"] for log in run.state.log_history if "eval_reward" in log]
     assert evaluated == [4, 8] and run.state.best_global_step in steps(tmp_path)
+
+
+class ClockIsAhead(TrainerCallback):
+    """Earlier checkpoints are of later times, as if the clock had been put back."""
+
+    def on_save(self, args, state, control, **_):
+        for path in Path(args.output_dir).glob("checkpoint-*"):
+            os.utime(path, (2_000_000_000 - state.global_step,) * 2)
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(1, [4, 12]), (2, [4, 12]), (3, [4, 8, 12])])
+def test_what_was_just_written_and_the_best_stay_whatever_the_clock_says(tmp_path, limit, kept):
+    (tmp_path / "checkpoint-4-mine").mkdir()
+    first = {"metric_for_best_model": "eval_num_tokens", "greater_is_better": False}
+    settings = BEST | first | {"save_total_limit": limit, "save_steps": 3, "max_steps": 12}
+    run = train(tmp_path, callback=ClockIsAhead(), **settings)
+    (tmp_path / "checkpoint-4-mine").rmdir()
+    assert run.state.best_global_step == 4 and steps(tmp_path) == kept
+    written = tmp_path / "checkpoint-12" / "training_args.bin"
+    saved = torch.load(written, weights_only=False)
+    assert run.args.save_total_limit == saved.save_total_limit == limit
 
 
 # An output folder belongs to one run, which resumes with the settings of its checkpoints
@@ -256,6 +282,13 @@ def test_a_used_folder_is_refused_but_where_only_what_is_unfinished_begins_again
         with pytest.raises(ValueError, match="must be new") if is_refused else nullcontext():
             assert find_checkpoint(config(tmp_path), choice) is None
     assert find_checkpoint(config(tmp_path, overwrite_output_dir=True), None) is None
+
+
+@pytest.mark.parametrize("name", ["", "beliefs", "completions"])
+def test_a_file_where_a_folder_must_be_is_refused(tmp_path, name):
+    put(tmp_path, [f"out/{name}".rstrip("/")])
+    with pytest.raises(ValueError, match="got a file"):
+        find_checkpoint(config(tmp_path / "out"), "auto")
 
 
 def hold(folder, is_held):
@@ -357,7 +390,7 @@ def test_where_there_is_none_and_in_another_folder(copied, tmp_path):
 def resume(copied, model, tokenizer, caplog):
     """Resumes from the first checkpoint with other settings; returns what is said of them."""
 
-    def resume(rows=PROBLEMS, **settings):
+    def resume(rows=PROBLEMS, model=model, **settings):
         folder, first, _ = copied
         made = trainer_of(
             model, tokenizer, config(folder, **{"max_steps": 2} | settings), rows=rows
@@ -387,3 +420,13 @@ def test_what_makes_it_inexact_is_refused_unless_it_is_meant(resume, settings):
     with pytest.raises(ValueError, match="allow_inexact_resume"):
         resume(**settings)
     assert resume(**settings, allow_inexact_resume=True)
+
+
+@pytest.mark.parametrize(
+    "shape", [{"hidden_size": 16}, {"num_hidden_layers": 1, "layer_types": None}]
+)
+def test_another_models_checkpoint_is_refused_before_it_is_loaded(resume, tokenizer, shape):
+    other = tiny_model(tokenizer)
+    other = type(other)(type(other.config)(**other.config.to_dict() | shape))
+    with pytest.raises(ValueError, match="other weights"):
+        resume(model=other, allow_inexact_resume=True)

@@ -9,17 +9,23 @@ import pickle
 import re
 import subprocess
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
 import torch
 import yaml
+from datasets import Dataset
+from peft import LoraConfig
 
-from barl_trl import BARLConfig
-from barl_trl.trainer.hub import redacted, redacted_command
+from barl_trl import BARLConfig, BARLTrainer
+from barl_trl.rewards import accuracy_reward
+from barl_trl.trainer.redaction import redacted
+from barl_trl.trainer.resume import last_checkpoint
 
 from ..paths import ROOT
+from ..tiny import CHAT_TEMPLATE
 from .rollouts import config, trainer
 
 CANARY = "hf_canary_of_nobody"
@@ -29,9 +35,12 @@ class Hub(BaseHTTPRequestHandler):
     """As much of the Hub's protocol as pushing needs. Repository -> (title, files) by commit."""
 
     repositories: dict
+    answers = None
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        if self.answers and "create" not in self.path:
+            return self.answers(self)
         assert self.headers["Authorization"] in ("Bearer hf_of_me", None)
         if self.path == "/api/validate-yaml":  # as on the Hub, what stands for data must be a name
             metadata = yaml.safe_load(json.loads(body)["content"].split("---")[1])
@@ -55,9 +64,15 @@ class Hub(BaseHTTPRequestHandler):
     def do_GET(self):
         self.answer({"id": "me/x", "sha": "0" * 40, "siblings": [], "tags": []})
 
-    def answer(self, value):
+    def refuse(self):
+        self.answer({"error": f"no {self.headers['Authorization']}"}, status=403)
+
+    def be_silent(self):
+        time.sleep(30)
+
+    def answer(self, value, status=200):
         content = json.dumps(value).encode()
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -76,14 +91,18 @@ def push(tmp_path):
         environment = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_TOKEN": ""}
         environment |= {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
         environment |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
+        environment |= {"HF_HUB_DOWNLOAD_TIMEOUT": "1"}
 
-        def push(name, **settings):
+        def push(name, *, answers=None, **settings):
+            handler.answers = answers
             settings |= {"folder": str(tmp_path / name), "push_to_hub": True, "max_steps": 8}
             settings |= {"hub_always_push": True, "hub_token": "hf_of_me"}
             command = [sys.executable, "-m", "tests.trainer.resume_worker", json.dumps(settings)]
             done = subprocess.run(
                 command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True
             )
+            if answers:
+                return done.stderr
             assert done.returncode == 0, done.stderr
             return handler.repositories[f"me/{name}"]
 
@@ -95,6 +114,7 @@ def push(tmp_path):
 @pytest.mark.parametrize("is_lora", [False, True])
 def test_each_checkpoint_and_the_end_are_pushed_without_secrets(tmp_path, push, is_lora):
     kwargs = {"model_init_kwargs": {"token": CANARY}, "model_path": None}
+    kwargs |= {"log_beliefs": True, "push_beliefs": is_lora, "step_size": 8}
     commits = push("mine", is_lora=is_lora, hub_strategy="checkpoint", **kwargs)
     titles = [title for title, _ in commits if "checkpoint" not in title]
     assert titles == [*(f"Training in progress, step {n}" for n in (4, 8)), "End of training"]
@@ -109,6 +129,17 @@ def test_each_checkpoint_and_the_end_are_pushed_without_secrets(tmp_path, push, 
     assert "trained with BARL, a method introduced in [Beyond Markovian" in card
     assert "| learning_rate | `0.01` |" in card and "Results after 8 steps" in card
     assert {"trl", "barl"} <= {*yaml.safe_load(card.split("---")[1])["tags"]}
+    assert list((tmp_path / "mine" / "beliefs").iterdir())
+    assert any(name.startswith("beliefs/") for name in files) == is_lora
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answers", [Hub.refuse, Hub.be_silent])
+def test_a_push_that_fails_is_told_and_training_goes_on(tmp_path, push, answers):
+    told = push("mine", answers=answers, hub_token="a-token-without-looks")
+    assert "a checkpoint was not pushed" in told.split("Traceback")[0]
+    assert "a-token" not in told.split("Traceback")[0]
+    assert last_checkpoint(tmp_path / "mine")[0] == str(tmp_path / "mine" / "checkpoint-8")
 
 
 def test_a_card_names_settings_data_and_results(tmp_path, model, tokenizer):
@@ -122,18 +153,74 @@ def test_a_card_names_settings_data_and_results(tmp_path, model, tokenizer):
         assert re.search(rf"^\| {metric} \| `-?[\d.e-]+` \|$", card, re.MULTILINE), metric
 
 
+def run_example(card, folder, monkeypatch):
+    """Runs the code in a card as it stands there; returns what it prints."""
+    monkeypatch.chdir(folder)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", card, re.MULTILINE | re.DOTALL)
+    exec(compile(code, "card", "exec"), {"print": (printed := []).append})
+    return printed
+
+
+@pytest.mark.parametrize("is_chat", [True, False])
+def test_the_cards_example_reads_a_prompt_of_the_run(
+    tmp_path, model, tokenizer, is_chat, monkeypatch
+):
+    prompt = [{"role": "user", "content": "1+1?"}] if is_chat else "1+1?"
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.chat_template = CHAT_TEMPLATE if is_chat else None
+    monkeypatch.chdir(tmp_path)
+    args = config("out", credit="rloo", max_completion_length=4)
+    rows = Dataset.from_list([{"prompt": prompt, "solution": "2"}] * 2)
+    made = BARLTrainer(model, accuracy_reward, args, rows, processing_class=tokenizer)
+    made.save_model()
+    made.create_model_card()
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "credit `rloo`" in card and repr(prompt) in card
+    assert len(run_example(card, tmp_path, monkeypatch)) == 1
+
+
+def test_a_lora_that_is_saved_has_our_card_which_loads_it(
+    tmp_path, model_path, tokenizer, monkeypatch
+):
+    lora = LoraConfig(r=2, target_modules=["q_proj"])
+    args = config(tmp_path / "out", max_completion_length=4)
+    made = trainer(model_path, tokenizer, args, peft_config=lora)
+    for folder in (tmp_path / "elsewhere", tmp_path / "out"):
+        made.save_model(str(folder))
+        card = (folder / "README.md").read_text()
+        assert "AutoPeftModelForCausalLM" in card and "[More Information Needed]" not in card
+        assert len(run_example(card, tmp_path, monkeypatch)) == 1
+
+
 SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_secret", "password"]
 
 
+LEAKS = (  # each with a secret at %, which has a name before it, or a look
+    *("me/hf_%", "key sk-%", "ghp_%", "AKIA%", "git+https://me:%@host/x", "https://%@host/x"),
+    *(
+        "https://host/a.jsonl?token=%&n=1",
+        "https://b/x?X-Amz-Signature=%",
+        "me:%@10.0.0.1:3128",
+        "s3://AKIA12345678:%@b",
+    ),
+    *("OPENAI_API_KEY=%", "export NPM_TOKEN='%'", "Authorization: Bearer %", "403: Bearer %."),
+    *("http://a:b@%@host", "--hub_token %", "--api-key=%", "{'token': '%'}", '{"password": "%"}'),
+)
+KEPT = ("me/task-sk-x", "max_tokens=5 pad_token: <pad>", "a@b: c://d", "git@host:me/x", "me@host")
+KEPT += ("ssh://git@host/x", "the secret number is 5", "http://host/x?a@b", "api_key=None")
+
+
 def test_secrets_are_known_by_their_names_or_looks():
-    for name in [*SECRETS, "OPENAI_API_KEY", "aws_secret_access_key"]:
+    for name in [*SECRETS, "OPENAI_API_KEY", "aws_secret_access_key", "X-Api-Key", "MY_TOKEN"]:
         given = {"a": [{name: "x", "n": 3}], "b": ({name: "x"},)}
         assert redacted(given) == {"a": [{name: None, "n": 3}], "b": ({name: None},)}
-    texts = ["me/hf_abcdefghijkl", "key sk-abcdefgh12", "git+https://me:pw@host/x", "a@b: c://d"]
-    shown = ["me/<SECRET>", "key <SECRET>", "git+https://<SECRET>@host/x", "a@b: c://d"]
-    assert redacted(texts) == shown
+    for text in LEAKS:
+        shown = redacted(text.replace("%", "CANARY0123456789"))
+        assert "CANARY" not in shown and "<SECRET>" in shown and redacted(shown) == shown, shown
+    assert redacted([*KEPT]) == [*KEPT]
     kept = {"max_tokens": 3, "pad_token": "<pad>", "eos_token": "</s>", 1: "task-sk-x", "hf_": None}
     assert redacted(kept) == kept
+    assert redacted("who is plain?", "plain", None) == "who is <SECRET>?"
 
 
 def test_arguments_are_used_but_neither_shown_nor_saved(tmp_path):
@@ -152,12 +239,3 @@ def test_arguments_are_used_but_neither_shown_nor_saved(tmp_path):
     for duplicate in (copy.copy, copy.deepcopy):
         copied = duplicate(args)
         assert copied.hub_token == copied.model_init_kwargs["token"] == CANARY
-
-
-def test_a_command_line_has_none():
-    nested = '{"a": [{"token": "x"}]}'
-    argv = ["barl", "--hub_token", "x y", "--api-key=x", "--kwargs", nested, "--max_tokens", "5"]
-    shown = """--kwargs '{"a": [{"token": null}]}' --max_tokens 5"""
-    assert redacted_command(argv) == f"barl --hub_token <SECRET> '--api-key=<SECRET>' {shown}"
-    argv = ["barl", "--model", "me/hf_abcdefghijklmnopqrst", "--kwargs", "{broken"]
-    assert redacted_command(argv) == "barl --model me/<SECRET> --kwargs <SECRET>"

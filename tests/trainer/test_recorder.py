@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 
+from barl_trl.inspector.rows import groups_of
 from barl_trl.trainer.records import (
     FOLDER,
     SCHEMA,
     file_name,
+    read_file,
     read_metadata,
     read_records,
     record_files,
@@ -73,7 +75,7 @@ def test_records_are_what_loops_compute(tokenizer, recorded, tmp_path):
         ids = tokenizer.encode(completion) + [tokenizer.eos_token_id] * (not one.is_cut_off)
         outcomes = OUTCOMES[prompt]
         expected = {
-            "step": 0,
+            "step": 1,
             "group": n // 4,
             "rollout": n,
             "prompt": prompt,
@@ -101,7 +103,7 @@ def test_records_are_what_loops_compute(tokenizer, recorded, tmp_path):
     assert [record["answer"] for record in records[:4]] == ["2", "3", None, "2.0"]
     assert records[0]["reason"] == "equal strings" and records[2]["reason"] == "no answer"
     assert len({record["prompt_id"] for record in records}) == 2
-    metadata = read_metadata(tmp_path / FOLDER / file_name(0))
+    metadata = read_metadata(tmp_path / FOLDER / file_name(1))
     expected = {"source": "training", "num_generations": 4, "temperature": 1.0}
     expected |= {"reward_names": ["accuracy_reward"], "reward_weights": [1.0]}
     assert metadata.items() >= expected.items() and metadata["settings"] == made.args.settings
@@ -161,16 +163,25 @@ def steps_of(folder):
     return [path.name for _, path in record_files(folder / FOLDER)]
 
 
+def steps_on_the_page(folder):
+    files = [read_file(path) for _, path in record_files(folder / FOLDER)]
+    return [group.head[0] for said, records in files for group in groups_of(records, said)]
+
+
 def test_a_step_of_several_batches_has_a_file_for_each(model, tokenizer, tmp_path):
+    """Log, records and page count alike."""
     batches = {"gradient_accumulation_steps": 2, "steps_per_generation": 1}
     batches |= {"max_steps": 2, "overwrite_output_dir": True}
     args = config(tmp_path, log_beliefs=True, **batches)
     for _ in range(2):  # the second run does all of it anew
-        trainer(copy.deepcopy(model), tokenizer, args, rows=PROBLEMS * 2).train()
-        names = [file_name(0), file_name(0, 1), file_name(1), file_name(1, 1)]
+        made = trainer(copy.deepcopy(model), tokenizer, args, rows=PROBLEMS * 2)
+        made.train()
+        assert [log["step"] for log in made.state.log_history if "reward" in log] == [1, 2]
+        assert steps_on_the_page(tmp_path) == [1] * 4 + [2] * 4
+        names = [file_name(1), file_name(1, 1), file_name(2), file_name(2, 1)]
         assert steps_of(tmp_path) == names
         places = [(r["step"], r["group"], r["rollout"]) for r in read_records(tmp_path / FOLDER)]
-        expected = [(step, n // 4, n) for step in range(2) for n in range(16)]
+        expected = [(step, n // 4, n) for step in (1, 2) for n in range(16)]
         assert places == expected
 
 
@@ -179,19 +190,22 @@ def test_a_resumed_run_forgets_what_it_does_again(model_path, tokenizer, tmp_pat
         batches = {"per_device_train_batch_size": 4, "steps_per_generation": 2}
         saves = {"save_strategy": "steps", "save_steps": 2}
         args = config(tmp_path, log_beliefs=True, **batches | saves | settings)
-        trainer(model_path, tokenizer, args).train(resume)
+        made = trainer(model_path, tokenizer, args)
+        made.train(resume)
+        logged = [log["step"] for log in made.state.log_history if "reward" in log]
+        assert logged == [*dict.fromkeys(steps_on_the_page(tmp_path))]
 
     run(max_steps=4)
-    assert steps_of(tmp_path) == [file_name(0), file_name(2)]
+    assert steps_of(tmp_path) == [file_name(1), file_name(3)]
     before = [*read_records(tmp_path / FOLDER)]
-    for step in (3, 7):  # of a run with other batches that was killed
+    for step in (4, 8):  # of a run with other batches that was killed
         write_records(tmp_path / FOLDER / file_name(step), before[:1], {})
     run(str(tmp_path / "checkpoint-2"), max_steps=6)
-    assert steps_of(tmp_path) == [file_name(0), file_name(2), file_name(4)]
+    assert steps_of(tmp_path) == [file_name(1), file_name(3), file_name(5)]
     after = [*read_records(tmp_path / FOLDER)]
     np.testing.assert_equal(after[: len(before)], before)
-    assert {record["step"] for record in after[len(before) :]} == {4}
-    found = read_metadata(tmp_path / FOLDER / file_name(2))["seconds"]
+    assert {record["step"] for record in after[len(before) :]} == {5}
+    found = read_metadata(tmp_path / FOLDER / file_name(3))["seconds"]
     assert found["since_batch_before"] is None  # it was another process's
 
 
@@ -255,9 +269,9 @@ def expected(records, credit="barl", size=4):
         "scoring_tokens": sum(r["scored_tokens"] for r in records),
     }
     if credit == "barl":
-        beliefs = [r["posterior"] for r in judged]
-        metrics["posterior_entropy"] = fmean(fmean(map(entropy, belief)) for belief in beliefs)
-        metrics["truth_mass"] = fmean(fmean(row[0] for row in belief) for belief in beliefs)
+        beliefs = [r["posterior"] for r in several]
+        metrics["posterior_entropy"] = mean(fmean(map(entropy, belief)) for belief in beliefs)
+        metrics["truth_mass"] = mean(fmean(row[0] for row in belief) for belief in beliefs)
     return metrics
 
 
@@ -272,7 +286,10 @@ def assert_logged(logged, wanted):
 
 
 def test_metrics_are_what_loops_over_the_records_say(model, tokenizer, tmp_path):
-    """The outcomes of the first prompt are all 0; one answer is dropped, and one row unusable."""
+    """The outcomes of the first prompt are all 0; one answer is dropped, and one row unusable.
+
+    The rollouts of the last prompt have one hypothesis: they count for no metric of the belief.
+    """
     settings = {"log_beliefs": True, "value_normalization": "none"}
     args = config(tmp_path, max_answer_chars=12, **settings)
     texts = [r"\boxed{1234567890123}", "", r"\boxed{0.5}", r"\boxed{7}"]
@@ -281,11 +298,13 @@ def test_metrics_are_what_loops_over_the_records_say(model, tokenizer, tmp_path)
         tokenizer,
         args,
         reward_funcs=lambda completions, **_: [float("0.5" in text) for text in completions],
-        rollout_func=given_rollouts(COMPLETIONS | {"Half of one?": texts}),
+        rollout_func=given_rollouts(COMPLETIONS | {"Half of one?": texts, "Who?": ["no idea"]}),
     )
-    weights_of(made, [*ROWS, *(row | {"solution": "{"} for row in ROWS[:4])])
+    alone = [{"prompt": "Who?", "solution": "I"}] * 4
+    weights_of(made, [*ROWS, *(row | {"solution": "{"} for row in ROWS[:4]), *alone])
     records = [*read_records(tmp_path / FOLDER)]
-    for record in records[8:]:
+    assert records[-1]["hypotheses"] == ["I"]
+    for record in records[8:12]:
         assert record["hypotheses"] is None
         record["solution"] = None
     metrics = {
@@ -294,7 +313,7 @@ def test_metrics_are_what_loops_over_the_records_say(model, tokenizer, tmp_path)
         if name.startswith("barl/") and name != "barl/check_seconds"
     }
     assert_logged(metrics, expected(records))
-    assert metrics["dropped/too_long"] == 1 / 12
+    assert metrics["dropped/too_long"] == 1 / 16
     assert metrics["value_spread_equal_outcome"] > 0
 
 

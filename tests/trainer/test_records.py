@@ -73,7 +73,7 @@ def test_files_are_in_order_and_those_of_steps_that_are_done_again_go(tmp_path):
     os.mkfifo(tmp_path / file_name(7))  # is not waited for
     assert [step for step, _ in record_files(tmp_path)] == [5, 20, 20, 20, 100_000]
     assert [found["group"] for found in read_records(tmp_path)] == [0, 3, 4, 2, 1]
-    forget_from(tmp_path, 8)
+    forget_from(tmp_path, 7)
     names = [file_name(5), file_name(7), "rollouts_new.parquet"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     forget_from(tmp_path / "nowhere", 0)
@@ -126,6 +126,9 @@ def test_a_file_of_an_older_version_is_read_without_what_it_lacks(tmp_path, vers
     rollout_records.write_records(path, [table], {"version": version})
     assert read_file(path) == ({"version": version}, [FULL | dict.fromkeys(added)])
     assert [*read_records(tmp_path, columns=[added[0]])] == [{added[0]: None}]
+    # in training they counted the steps that were done
+    rollout_records.write_records(path, [table], {"version": version, "source": "training"})
+    assert [*read_records(tmp_path, columns=["step"])] == [{"step": FULL["step"] + 1}]
 
 
 def test_no_record_says_where_a_model_lies_on_this_machine(tmp_path):

@@ -18,6 +18,7 @@ from barl_trl.trainer.trainer import FIRST_RATIO, Rows
 from ..plausibility.models import GPT2, REENCODED, make
 from ..tiny import tiny_model
 from . import by_hand
+from .playing import Keeping
 from .rollouts import CASES, PROBLEMS, ROWS, config, given_rollouts, trainer, weights_of
 
 # Gradient; the corrections of vLLM without it: rollouts and their log-probabilities are given
@@ -229,3 +230,39 @@ def test_rows_go_to_the_device_where_they_have_tensors_and_are_not_walked_throug
     sent = send_to_device(rows, torch.device("meta"), non_blocking=True)
     assert isinstance(sent, Rows) and sent[0]["prompt"] == "a"
     assert sent[0]["image"].device.type == "meta" and rows[0]["image"].device.type == "cpu"
+
+
+# What of a row reaches the merging of answers
+
+
+def test_an_equivalence_with_columns_gets_the_groups_row(model, tokenizer, tmp_path):
+    """Every answer that is a multiple of the row's number is right, as in tasks with a scorer."""
+
+    def same(truth, answer, *, factor, **columns):
+        assert {"solution", "factor"} == {*columns, "factor"}
+        return truth == answer or (truth.isdigit() and int(truth) % factor == int(answer) % factor)
+
+    completions = {"a": [r"\boxed{4}", r"\boxed{6}", r"\boxed{7}", r"\boxed{x}"]}
+    rows = [{"prompt": "a", "solution": "2", "factor": 2}] * 4
+    made = trainer(
+        model,
+        tokenizer,
+        config(tmp_path, per_device_train_batch_size=4),
+        cls=Keeping,
+        rollout_func=given_rollouts(completions),
+        answer_equivalence=lambda a, b, **row: a == b or ("x" not in a + b and same(a, b, **row)),
+    )
+    weights_of(made, rows)
+    assert made.scored.sets[0].members == (0, 0, 1, 2)
+
+
+def test_texts_of_options_are_their_letters_to_rewards_and_hypotheses(model, tokenizer, tmp_path):
+    completions = {"a": [r"\boxed{B}", r"\boxed{a prime}", r"\boxed{B: a prime}", r"\boxed{4}"]}
+    rows = [{"prompt": "a", "solution": "B", "lettered_options": ["4", "A prime"]}] * 4
+    arguments = config(tmp_path, per_device_train_batch_size=4)
+    given = given_rollouts(completions)
+    made = trainer(model, tokenizer, arguments, cls=Keeping, rollout_func=given)
+    weights_of(made, rows)
+    assert made._rewards_per_func[:, 0].tolist() == [1.0, 1.0, 1.0, 0.0]
+    assert made.scored.sets[0].answers == ("B", "A")
+    assert made.scored.sets[0].members == (0, 0, 0, 1)

@@ -23,6 +23,12 @@ from .rollouts import CASES, COMPLETIONS, ROWS, config, given_rollouts, trainer,
 GUESS = CASES[1][1]
 CUT_OFF = [GUESS, CASES[6][1]]
 
+
+def label_free(twin):
+    """What replaces the outcome must not compare the hypotheses with the true answer's progress."""
+    return lambda rollouts, **options: twin([r._replace(beta=0.0) for r in rollouts], **options)
+
+
 # What each computes where the configuration gives nothing but its name: its plain loops, the
 # likelihood of answers, and the baseline.
 OWN = {
@@ -39,7 +45,7 @@ OWN = {
     ),
     "information_gain": (reference.information_gain, "mean", "none"),
     "delta_belief": (reference.delta_belief, "sum", "none"),
-    "bayes": (reference.bayes, "mean", "leave_one_out"),
+    "bayes": (label_free(reference.bayes), "mean", "leave_one_out"),
     "rlpr": (reference.rlpr, "token_mean", "none"),
     "likelihood": (reference.likelihood, "sum", "leave_one_out"),
 }

@@ -12,6 +12,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, NoReturn
 
+from ..trainer.redaction import redacted
+
 COMMANDS = {
     "train": "train a model with BARL or another credit, from a YAML recipe and options",
     "evaluate": "measure accuracy and pass@k on benchmarks, and write every response to a file",
@@ -108,6 +110,6 @@ def _say(command: str, text: str) -> None:
     if os.environ.get("RANK", "0") == "0":
         name = f"barl {command}" if command in COMMANDS else "barl"
         text = text.replace("path_or_id", {"train": "dataset_name"}.get(command, "FILE"))
-        line = f"{name}: {' '.join(text.split())}"
+        line = redacted(f"{name}: {' '.join(text.split())}")
         # the name of a file, or what a model wrote, must not command the terminal
         print("".join(c if c.isprintable() else repr(c)[1:-1] for c in line), file=sys.stderr)

@@ -1,6 +1,5 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
-import json
 import os
 from dataclasses import dataclass, field
 from math import inf
@@ -38,6 +37,9 @@ class EvaluateArguments:
     model_init_kwargs: dict[str, Any] | str | None = option(
         None,
         "Arguments of `from_pretrained` or `vllm.LLM`, as JSON: '{\"tensor_parallel_size\": 2}'.",
+    )
+    trust_remote_code: bool = option(
+        False, "Run the code that comes with the model, if it has any. Without, none is run."
     )
     template: str = option(
         "auto",
@@ -85,11 +87,8 @@ class EvaluateArguments:
     def __post_init__(self):
         self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
         for name in ("model_init_kwargs", "chat_template_kwargs"):
-            if isinstance(text := vars(self)[name], str):
-                try:
-                    vars(self)[name] = dict(json.loads(text))
-                except (RecursionError, TypeError, ValueError) as error:  # a token is not shown
-                    raise ValueError(f"{name} must be a JSON object ({error}).") from None
+            if isinstance(vars(self)[name], str):  # it may hold a token
+                raise ValueError(f"{name} must be a JSON object, got another text.")
         temperature = self.drawing.temperature
         cuts = {name: v for name, v in self.drawing.settings.items() if name in NO_CUT_OFF}
         is_agent = self.tools or self.environment_factory
@@ -116,9 +115,9 @@ class EvaluateArguments:
 
     @property
     def init_kwargs(self) -> dict[str, Any]:
-        """`model_init_kwargs`, parsed."""
-        kwargs: Any = self.model_init_kwargs
-        return kwargs or {}
+        """`model_init_kwargs`, with whether the model's own code may run."""
+        kwargs: Any = self.model_init_kwargs or {}
+        return {"trust_remote_code": self.trust_remote_code} | kwargs
 
 
 def run(argv: list[str]) -> None:

@@ -18,21 +18,12 @@ def run(argv: list[str]) -> None:
         "runs, the page compares rollouts with the same completion, then rollouts that answer the "
         "same prompt.",
     )
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        type=Path,
-        metavar="RUN",
-        help="folder of a run with log_beliefs, or of what `barl evaluate` wrote",
-    )
-    parser.add_argument(
-        "--output", type=Path, metavar="DIR", help="folder of the page, if not RUN/inspect"
-    )
-    parser.add_argument(
-        "--export",
-        choices=["verifiers"],
-        help="no page, but the rollouts of one run as a file for verifiers and prime-rl",
-    )
+    text = "folder of a run with log_beliefs, or of what `barl evaluate` wrote"
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
+    text = "folder of the page, if not RUN/inspect"
+    parser.add_argument("--output", type=Path, metavar="DIR", help=text)
+    text = "no page, but the rollouts of one run as a file for verifiers and prime-rl"
+    parser.add_argument("--export", choices=["verifiers"], help=text)
     options = parser.parse_args(argv)
     if len(options.runs) > (1 if options.export else 2):
         raise ValueError(
@@ -40,20 +31,18 @@ def run(argv: list[str]) -> None:
         )
     folders = [_folder(one) for one in options.runs]
     output = options.output or options.runs[0] / "inspect"
-    places = [place for place in (output, output / "data", output / "assets") if place.exists()]
-    is_run = any(place.samefile(folder) for place in places for folder in folders)
+    written = {(output / name).resolve() for name in ("", "data", "assets")}
+    is_run = any(folder.resolve() in written for folder in folders)
     is_others = (output / "index.html").exists() and not page_files(output)
     if is_run or is_others or (output.exists() and not output.is_dir()):
         raise ValueError(
             f"--output must be a new folder or an earlier page, got {output}: name another."
         )
-    names = _names(options.runs)
+    names, place = _names(options.runs), output.resolve()
     if options.export:
-        number = write_verifiers(folders[0], output, names[0])
-        print(f"{number:,} rollouts in {output.resolve() / TRACES}")
-        return
-    number = write_page(folders, names, output)
-    print(f"{number:,} rollouts. Open {output.resolve()}/index.html")
+        print(f"{write_verifiers(folders[0], output, names[0]):,} rollouts in {place / TRACES}")
+    else:
+        print(f"{write_page(folders, names, output):,} rollouts. Open {place}/index.html")
 
 
 def _folder(run: Path) -> Path:

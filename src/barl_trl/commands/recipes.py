@@ -2,10 +2,11 @@
 
 import argparse
 import json
+import re
 import sys
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 from trl import TrlParser
@@ -15,6 +16,11 @@ from .cli import OneLineParser, unknown
 _PACKAGE = Path(__file__).parents[1]
 FOLDERS = {"config": _PACKAGE / "recipes", "accelerate_config": _PACKAGE / "accelerate_configs"}
 """Folder of the shipped files that an option names."""
+_PROMPT_TEXTS = ("prompt_template", "system_prompt", "template", "elicitation")
+_LINE_BREAK = re.compile(  # no command of TeX, such as \neq, and no \\n
+    r"(?<!\\)\\n(?!(?:abla|atural|e|earrow|eg|eq|ewline|exists|geq|leq|oindent|onumber|ot|otin|u"
+    r"|warrow)(?![A-Za-z]))"
+)
 _TITLES = {
     "config": "Recipes: barl train --config NAME --dataset_name PATH_OR_ID",
     "accelerate_config": "Launching: barl train --accelerate_config NAME",
@@ -45,6 +51,9 @@ class RecipeParser(OneLineParser, TrlParser):
     """TRL's parser of options and of a recipe (`--config`), which may be a shipped one's name."""
 
     def __init__(self, *kinds: Any, prog: str):
+        self._types: dict[str, Any] = {}
+        for kind in kinds:  # the parser changes those of the fields
+            self._types |= get_type_hints(kind)
         super().__init__(kinds, prog=prog, usage=f"{prog} [--config RECIPE] [OPTIONS]")
         for action in self._actions:  # --an-option is taken, too, but need not be shown
             action.option_strings = [n for n in action.option_strings if "-" not in n.lstrip("-")]
@@ -65,14 +74,19 @@ class RecipeParser(OneLineParser, TrlParser):
         return super().parse_args_and_config(words, **kwargs)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and name the option whose text is no JSON, which transformers does not."""
+        r"""Parse, also JSON, whose mistakes transformers would not name, and `\n` in prompts.
+
+        Between single quotes, a shell and YAML leave `\n` as it is.
+        """
         parsed, rest = super().parse_known_args(args, namespace)
         for name, value in vars(parsed).items():
+            if name in _PROMPT_TEXTS and isinstance(value, str):
+                setattr(parsed, name, _LINE_BREAK.sub("\n", value))
             is_json = name.endswith(("_kwargs", "_options", "_config"))
             if is_json and isinstance(value, str) and value.startswith("{"):
                 try:
-                    json.loads(value)
-                except ValueError as error:
+                    setattr(parsed, name, json.loads(value))
+                except (RecursionError, ValueError) as error:
                     self.error(f"{name} must be JSON, got another text ({error}).")
         return parsed, rest
 
@@ -82,6 +96,9 @@ class RecipeParser(OneLineParser, TrlParser):
         for name, value in config.items():
             if name not in actions:
                 self.error(unknown(str(name), actions))
+            kind = "None" if value is None else type(value).__name__
+            if kind in ("None", "list", "dict") and kind not in str(self._types.get(name, kind)):
+                self.error(f"{name} must not be {value!r:.80}, which is a {kind}, in the recipe.")
             are_several = isinstance(value, list) and actions[name].nargs == "+"
             if value is None or (isinstance(value, dict | list) and actions[name].type is str):
                 continue
@@ -114,10 +131,8 @@ def refuse_broken(rules: dict[str, Any], *owners: Any) -> None:
 
 def run(argv: list[str]) -> None:
     """List the files, or print one."""
-    parser = OneLineParser(
-        prog="barl recipes",
-        description="Lists the shipped recipes and accelerate configurations, or prints one.",
-    )
+    text = "Lists the shipped recipes and accelerate configurations, or prints one."
+    parser = OneLineParser(prog="barl recipes", description=text)
     parser.add_argument("name", nargs="?", metavar="NAME", help="the one to print")
     options = parser.parse_args(argv)
     if options.name is not None:
@@ -135,11 +150,5 @@ def run(argv: list[str]) -> None:
 
 def _first_comment(path: Path) -> str:
     """Return the sentence with which a file begins."""
-    comment = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("# "):
-            break
-        comment.append(line.removeprefix("# "))
-        if line.endswith("."):
-            break
-    return " ".join(comment)
+    sentence = re.match(r"(# .*\n)*?# .*\.$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return re.sub(r"\n?# ", " ", sentence[0]).strip() if sentence else ""

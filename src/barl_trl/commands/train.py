@@ -5,6 +5,7 @@ import gc
 import inspect
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -18,22 +19,18 @@ import torch
 import transformers
 from datasets import Dataset
 from huggingface_hub import auth_check, create_repo
-from huggingface_hub.errors import HTTPError
-from transformers import AutoTokenizer
+from huggingface_hub.errors import HfHubHTTPError, HTTPError
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from ..data import (
-    MOST_PARSED,
-    PAPER_SYSTEM_PROMPT,
-    load_problems,
-    make_prompt,
-    with_short_prompts,
-)
+from ..data import MOST_PARSED, PAPER_SYSTEM_PROMPT, load_problems, make_prompt, with_short_prompts
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ..evaluation.provenance import record_training
+from ..evaluation.templates import read_tokenizer
 from ..rewards import callable_at, get_reward_func
+from ..rows import messages_of
 from ..trainer import BARLConfig, BARLTrainer
 from ..trainer.config import option
+from ..trainer.hub import reason
 from ..trainer.progress import ProgressRows
 from ..trainer.resume import find_checkpoint, last_checkpoint, left_in
 from .recipes import RecipeParser, file_of, refuse_broken
@@ -41,7 +38,7 @@ from .recipes import RecipeParser, file_of, refuse_broken
 _logger = logging.getLogger(__name__)
 _FUNCTIONS = (
     *("environment_factory", "rollout_func", "observation_likelihood"),
-    *("hypothesis_rewards", "outcome_under"),
+    *("hypothesis_rewards", "outcome_under", "answer_equivalence"),
 )
 
 
@@ -60,16 +57,18 @@ class ScriptArguments:
         "None: `test`, or none with `eval_benchmarks`.",
     )
     problem_column: str | None = option(
-        None, "Column of the problems, if not named problem, question or prompt."
+        None,
+        "Problems, if not in a usual column: a column, a path into its cells as "
+        "`extra_info.question`, or a text with {columns} in it.",
     )
     answer_column: str | None = option(
-        None, "Column of the true answers, if not named answer, final_answer or solution."
+        None, "True answers, likewise, for instance `reward_model.ground_truth`."
     )
     system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
     prompt_template: str | None = option(
         None,
-        "Prompt for models without a chat template: plain text with `{problem}` in it. In a shell, "
-        "$'{problem}\\n' ends it with a line break.",
+        "Prompt for models without a chat template: plain text with `{problem}` in it, such as "
+        "'{problem}\\n' with a line break.",
     )
     max_prompt_length: int | None = option(
         None, "Most tokens of a prompt. Rows with longer prompts are left out and counted."
@@ -100,6 +99,9 @@ class ScriptArguments:
     outcome_under: str | None = option(
         None, "Outcome reward of an answer under a hypothesis: dotted path of a function."
     )
+    answer_equivalence: str | None = option(
+        None, "Which answers are one hypothesis: dotted path of a function."
+    )
     eval_benchmarks: str | None = option(
         None,
         "Benchmarks that are evaluated greedily every `eval_steps` steps, named as in `barl "
@@ -118,28 +120,24 @@ class ScriptArguments:
     def functions(self) -> dict[str, Any]:
         """The user's callables, by the trainer's argument."""
         paths = {name: vars(self)[name] for name in _FUNCTIONS}
-        found: dict[str, Any] = {n: callable_at(path, n) for n, path in paths.items() if path}
+        found = {n: callable_at(path, n) for n, path in paths.items() if path is not None}
         tools = [callable_at(path, "tools") for path in self.tools]
         return found | ({"tools": tools} if tools else {})
-
-    @property
-    def keeps_columns(self) -> bool:
-        """Whether the user's own functions or environment get the other columns of the data."""
-        return bool(self.functions) or any("." in name for name in self.reward_funcs)
 
 
 def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> None:
     """Refuse what would be ignored in silence, or said only when the model is loaded."""
     template, weights, names = script.prompt_template, args.reward_weights, script.reward_funcs
+    is_own_prompt = script.system_prompt != PAPER_SYSTEM_PROMPT
+    evaluates = args.eval_strategy != "no"
     rules = {
         "model_name_or_path must be a Hub id or a local folder": model.model_name_or_path,
+        "dataset_name must be a Hub id or a local file": script.dataset_name,
         "learning_rate must be at least 0": args.learning_rate >= 0,
-        "eval_strategy must be set with eval_benchmarks": args.eval_strategy != "no"
-        or not script.eval_benchmarks,
+        "eval_strategy must be set with eval_benchmarks": evaluates or not script.eval_benchmarks,
         "prompt_template must contain {problem}": template is None or "{problem}" in template,
-        "system_prompt must be left out with prompt_template": template is None
-        or script.system_prompt == PAPER_SYSTEM_PROMPT,
-        "solution_column must be left at 'solution': name the file's column with answer_column": (
+        "system_prompt must be left out with prompt_template": not (template and is_own_prompt),
+        "solution_column must be 'solution': name yours with answer_column": (
             args.solution_column == "solution"
         ),
         "lora_task_type must be CAUSAL_LM": model.lora_task_type == "CAUSAL_LM",
@@ -166,20 +164,22 @@ def run(argv: list[str]) -> None:
     if args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
-    Path(str(args.output_dir)).mkdir(parents=True, exist_ok=True)
     find_checkpoint(args, args.resume_from_checkpoint)  # refuses a used folder, too
+    Path(str(args.output_dir)).mkdir(parents=True, exist_ok=True)
     with _process_group_outliving_ddp():
-        if args.push_to_hub and args.process_index == 0:
+        is_pushed = args.push_to_hub
+        if is_pushed and args.process_index == 0:
             _refuse_unwritable(args)
         trainer = _make_trainer(script, args, model)
         if not has_gpu:
             trainer.accelerator.print("No GPU was found: the CPU trains.")
+        _show_first_row(trainer)
         _train(trainer, is_saved=script.save_on_interrupt)
         trainer.save_model(args.output_dir, _internal_call=True)  # else it would push, too
-        trainer.create_model_card(Path(str(args.output_dir)).name)  # PEFT's card says nothing
+        trainer.create_model_card()
         trainer.save_state()
         trainer.accelerator.print(f"Model saved to {args.output_dir}.")
-        if args.push_to_hub:
+        if is_pushed:
             _push(trainer, script.dataset_name)
         trainer.accelerator.end_training()
 
@@ -190,32 +190,39 @@ def _refuse_unwritable(args: BARLConfig) -> None:
     try:
         made = create_repo(name, token=args.hub_token, private=args.hub_private_repo, exist_ok=True)
         auth_check(made.repo_id, token=args.hub_token, write=True)  # it may be somebody else's
-    except (HTTPError, OSError, ValueError) as error:
-        raise ValueError(
-            f"hub_model_id must be a repository to push to, got {name!r}: {error}"
-        ) from None
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        why = f"got {name!r}: {reason(error, args)}"
+        raise ValueError(f"hub_model_id must be a repository to push to, {why}") from None
+    except HTTPError as error:
+        args.push_to_hub = False
+        why = reason(error, args)
+        _logger.warning("the Hub does not answer (%s): only the end is pushed.", why)
 
 
 def _push(trainer: BARLTrainer, dataset: Any) -> None:
     """Push the saved model; the Hub refuses a model card that names a local file."""
-    folder, name = trainer.args.output_dir, trainer.hub_model_id
+    args, folder = trainer.args, str(trainer.args.output_dir)
     given = dataset if dataset.count("/") == 1 and not Path(dataset).exists() else None
     try:
         trainer.push_to_hub(dataset_name=given)
     except (HTTPError, OSError, ValueError) as error:
+        why = reason(error, args)
+        name = trainer.hub_model_id or args.hub_model_id or Path(folder).name
+        ignored = ["checkpoint-*", "_*"] + ["beliefs/*"] * (not args.push_beliefs)
+        held_back = "".join(f" --exclude '{one}'" for one in ignored)
         raise OSError(
-            f"the model is saved in {folder}, but was not pushed to {name}: {error} To push it "
-            f"later: hf upload {name} {folder} . --exclude 'checkpoint-*' --exclude '_*'"
+            f"the model is saved in {folder}, but was not pushed to {name}: {why} To push it "
+            f"later: hf upload {name} {shlex.quote(folder)} .{held_back}"
         ) from None
-    trainer.accelerator.print(f"Model pushed to the Hub as {name}.")
+    trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
 
 
 def _print_help(parser: RecipeParser, *, lists_all: bool) -> None:
     """Print the options: BARL's and those of the data, or all, also TRL's."""
-    kinds = [kind for kind in BARLConfig.__mro__ if kind.__module__.startswith("barl_trl.")]
-    own = {name for kind in (ScriptArguments, *kinds) for name in inspect.get_annotations(kind)}
+    own = {"model_name_or_path", "output_dir"}
+    own |= {*inspect.get_annotations(ScriptArguments), *inspect.get_annotations(BARLConfig)}
     for action in parser._actions:
-        if not lists_all and action.dest not in (*own, "model_name_or_path", "output_dir"):
+        if not lists_all and action.dest not in own:
             action.help = argparse.SUPPRESS
     parser.epilog = (
         "--config: a YAML file of options, or a name that `barl recipes` lists. --help-all: list "
@@ -258,16 +265,11 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
     rewards: Any = [get_reward_func(f, max_completion_length=length) for f in script.reward_funcs]
     remote: Any = {"revision": model.model_revision, "trust_remote_code": args.trust_remote_code}
     sides = {"truncation_side": "left", "padding_side": "left"}
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name, **remote, **sides)
-    except (OSError, ValueError) as error:  # not all of transformers' messages name the model
-        raise ValueError(
-            f"model_name_or_path must be a model that can be read, got {name!r}: {error}"
-        ) from None
+    tokenizer = read_tokenizer(name, "model_name_or_path", **remote, **sides)
     if script.prompt_template is None and tokenizer.chat_template is None:
         raise ValueError(
             f"prompt_template must be set, got None: the tokenizer of {name} has no chat template. "
-            'For the problem and a line break write in the recipe: prompt_template: "{problem}\\n".'
+            "For the problem and a line break: --prompt_template '{problem}\\n'"
         )
     options: Any = args.chat_template_kwargs
     record_training(tokenizer, script.system_prompt, script.prompt_template, options)
@@ -286,7 +288,7 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
             **data_sets,
             **script.functions,
         )
-    except RuntimeError as error:  # a tracker is not installed, there is too little memory, ...
+    except (RuntimeError, TypeError) as error:  # no such tracker, too little memory, ...
         raise ValueError(str(error)) from error
 
 
@@ -298,12 +300,14 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
         "prompt_format": script.prompt_template or "{problem}",
         "conversational": not is_plain,
     }
-    keeps = script.keeps_columns
-    benchmarks, left_out = (
-        load_benchmarks(parse_benchmarks(text, name), keep_columns=keeps, option=name)
-        for name in ("eval_benchmarks", "decontaminate")
-        for text in [vars(script)[name]]
-    )
+    # for the user's own functions
+    keeps = bool(script.functions) or any("." in name for name in script.reward_funcs)
+
+    def sets(option: str) -> dict[str, Any]:
+        named = parse_benchmarks(vars(script)[option], option)
+        return load_benchmarks(named, keep_columns=keeps, option=option)
+
+    benchmarks, left_out = sets("eval_benchmarks"), sets("decontaminate")
     if lost := {name: one.skipped for name, one in benchmarks.items() if one.skipped}:
         _logger.warning("rows of benchmarks were skipped: %s", lost)
 
@@ -347,9 +351,21 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
     }
 
 
+def _show_first_row(trainer: BARLTrainer) -> None:
+    """Print a prompt as the model will see it, but for what environments add, and its truth."""
+    row: Any = next(iter(trainer.train_dataset or ()))
+    prompt = row["prompt"]
+    options: Any = trainer.args.chat_template_kwargs or {}
+    if messages := messages_of(prompt):
+        template: Any = {"tools": trainer.tools or None, "chat_template": trainer.chat_template}
+        template |= {"add_generation_prompt": True, "tokenize": False, **options}
+        prompt = trainer._tokenizer.apply_chat_template(messages, **template)
+    trainer.accelerator.print(f"first prompt: {prompt!r}\ntrue answer: {row['solution']!r}")
+
+
 def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
     """Train, and say how to go on if it fails; with `is_saved`, Ctrl-C leaves a checkpoint."""
-    args, stop = trainer.args, trainer.stop_together
+    args, stop = trainer.args, trainer.saves_and_stops
     stop.is_saved = is_saved
 
     def ask(signum: int, frame: Any) -> None:
@@ -367,14 +383,16 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
     except (Exception, KeyboardInterrupt) as error:
         folder = Path(str(args.output_dir))
         checkpoint = last_checkpoint(folder)[0] or ("auto" if left_in(folder) else None)
-        option = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
-        way_on = f"The same command{option} goes on."
+        option = checkpoint and f" with --resume_from_checkpoint {shlex.quote(checkpoint)}"
+        way_on = f"The same command{option or ''} goes on."
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(way_on) from None
         if not trainer.is_in_train:  # settings, that the checkpoint contradicts
             raise
-        step = trainer.state.global_step
-        raise RuntimeError(f"training failed after step {step}. {way_on}") from error
+        failed = f"training failed after step {trainer.state.global_step}."
+        if isinstance(error, ValueError) and " must " in str(error):  # a function of the user's
+            raise ValueError(f"{error} {failed} {way_on if checkpoint else ''}") from None
+        raise RuntimeError(f"{failed} {way_on}") from error
 
 
 @contextmanager
@@ -388,6 +406,5 @@ def _process_group_outliving_ddp() -> Iterator[None]:
     try:
         yield
     finally:
-        if group is not None:
-            gc.collect()  # the trainer is part of cycles
+        gc.collect()  # the trainer is part of cycles
         del group

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..posterior import StepValues
-from .rollouts import ScoredRollouts, at_last_state, is_answered
+from .rollouts import ScoredRollouts, at_last_state
 
 
 def bayes(rollouts: ScoredRollouts, *, information_weight: float = 0.0) -> StepValues:
@@ -18,9 +18,9 @@ def bayes(rollouts: ScoredRollouts, *, information_weight: float = 0.0) -> StepV
     i were true, c = `information_weight`, H(b) the entropy of the belief and H the number of
     hypotheses. What the reward takes as costs is added. The first term is the mean of the outcome
     over the truths that all observations leave possible: where prior and likelihoods are right, it
-    has the outcome's expectation and less variance (Rao-Blackwell). The second pays for information
-    as such, so that only c = 0 leaves the gradient unbiased. With one hypothesis it is the outcome.
-    It needs the hypotheses, and no truth.
+    has the outcome's expectation and, for a rollout by itself, less variance (Rao-Blackwell). The
+    second pays for information as such, so that only c = 0 leaves the gradient unbiased. With one
+    hypothesis it is the outcome. It needs the hypotheses, and no truth.
     """
     expected = expected_outcomes(rollouts)
     entropy = belief_entropy(rollouts)
@@ -31,9 +31,7 @@ def bayes(rollouts: ScoredRollouts, *, information_weight: float = 0.0) -> StepV
 
 def expected_outcomes(rollouts: ScoredRollouts) -> Float[Tensor, " batch"]:
     """Return the outcome reward that each rollout expects under its last belief, with its costs."""
-    outcomes = rollouts.outcomes_under
-    if outcomes is None:
-        outcomes = is_answered(rollouts)
+    outcomes = rollouts.outcomes_if_true
     last = at_last_state(rollouts.belief, rollouts.state_mask)
     expected = (last.to(outcomes.dtype) * outcomes).sum(dim=1)
     return expected if rollouts.costs is None else expected + rollouts.costs

@@ -26,6 +26,9 @@ class Credit(NamedTuple):
     """Over which tokens the values are whitened."""
     needs_truth: bool = True
     """Whether a rollout must have a true answer and an outcome to have a weight."""
+    replaces_outcome: bool = False
+    """Whether the belief's expectation replaces the outcome. Then the belief must not know the
+    truth, as the consistency of progress rewards does, which is left out."""
     turn_rewards: Literal["to_go", "sum", "own"] = "to_go"
     """What rewards of turns do, if there are any: those from each step on join the step's value,
     their sum joins the outcome, or the estimator itself reads them."""
@@ -96,6 +99,7 @@ CREDITS = {
         credit_baseline="leave_one_out",
         value_normalization="none",
         needs_truth=False,
+        replaces_outcome=True,
     ),
     "information_gain": Credit(
         f"{_HERE}.information_gain:information_gain",
@@ -165,8 +169,8 @@ def import_path(path: str, argument: str) -> Any:
     module, _, name = path.rpartition(".")
     try:
         return getattr(import_module(module), name)
-    except (AttributeError, ImportError, SyntaxError, TypeError, ValueError) as error:
+    except (AttributeError, ImportError, SyntaxError, SystemExit, TypeError, ValueError) as error:
         raise ValueError(
-            f"{argument} must be a dotted path that can be imported, got {path!r} ({error}): put "
+            f"{argument} must be a dotted path that can be imported, got {path!r} ({error!r}): put "
             "its module beside the script, or on PYTHONPATH."
         ) from None

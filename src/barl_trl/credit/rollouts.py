@@ -71,6 +71,11 @@ class ScoredRollouts:
         return self.state_mask[:, 1:]
 
     @property
+    def outcomes_if_true(self) -> Float[Tensor, "batch hypothesis"]:
+        """Outcome reward v_i if hypothesis i were true, without costs."""
+        return is_answered(self) if self.outcomes_under is None else self.outcomes_under
+
+    @property
     def step_rewards(self) -> Float[Tensor, "batch step"]:
         """The `turn_rewards`; 0 in padding, where a rollout is not judged, and without any."""
         exists = self.step_mask & self.is_judged[:, None]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .responses import Response, ResponsesByProblem
+from .responses import ResponsesByProblem
 from .statistics import pass_at_k, student_quantile, student_tail
 
 TOKEN_RATIO = "token ratio"
@@ -175,24 +175,14 @@ def _token_ratio(*curves: np.ndarray) -> float:
 # From responses to rows
 
 
-class _ArmValues(NamedTuple):
-    """Pass@k of an arm on a benchmark, and the expected total tokens of k responses.
-
-    Both are (S, N, K): training seeds, problems, k = 1 … K.
-    """
-
-    passed: np.ndarray
-    tokens: np.ndarray
-
-
 Runs = Mapping[str, Sequence[Mapping[str, ResponsesByProblem]]]
 """Arm -> its runs, one per training seed; a run is its responses by benchmark."""
 
 
-def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, _ArmValues]:
-    """Return the accuracy and tokens of each arm on the problems of a benchmark.
+def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, tuple[Values, Values]]:
+    """Return pass@k of each arm on the problems of a benchmark, and its tokens of k responses.
 
-    K is the smallest number of responses to a problem in any run.
+    Both are (S, N, K). K is the smallest number of responses to a problem in any run.
 
     Raises:
         ValueError: The runs did not answer the same problems, or those of an arm drew their tokens
@@ -200,11 +190,12 @@ def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, _ArmValues]:
     """
     arms = {name: [run.get(benchmark, {}) for run in runs] for name, runs in runs_by_arm.items()}
     first, *_ = (run for runs in arms.values() for run in runs)
+    asked = {i: of_one[0].problem for i, of_one in first.items()}
     for name, runs in arms.items():
-        if any({*map(_asked, run.items())} != {*map(_asked, first.items())} for run in runs):
+        if any({i: of_one[0].problem for i, of_one in run.items()} != asked for run in runs):
             raise ValueError(
                 f"all runs must have answered the same problems of {benchmark}, got other ones in "
-                f"a run of {name} than the {len(first)} of the first."
+                f"a run of {name} than the {len(asked)} of the first."
             )
         drawings = [one.drawing for run in runs for of_one in run.values() for one in of_one]
         noted = [drawing for drawing in drawings if drawing is not None]  # older files do not say
@@ -221,12 +212,8 @@ def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, _ArmValues]:
             counts = [(len(of_one), sum(one.reward == 1 for one in of_one)) for of_one in run]
             passed.append([[pass_at_k(*count, int(k)) for k in ks] for count in counts])
             tokens.append([np.mean([one.tokens for one in of_one]) * ks for of_one in run])
-        values[name] = _ArmValues(np.array(passed), np.array(tokens))
+        values[name] = np.array(passed), np.array(tokens)
     return values
-
-
-def _asked(item: tuple[int, Sequence[Response]]) -> tuple[int, str]:
-    return item[0], item[1][0].problem
 
 
 def comparison_rows(runs_by_arm: Runs) -> list[dict[str, Any]]:
@@ -238,9 +225,9 @@ def comparison_rows(runs_by_arm: Runs) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for benchmark in runs_by_arm[base][0]:
         values_of = arms_of(benchmark, runs_by_arm)
-        seeds, problems, samples = values_of[base].passed.shape
+        seeds, problems, samples = values_of[base][0].shape
         for name in names:
-            sizes = {"seeds": len(values_of[name].passed), "base_seeds": seeds}
+            sizes = {"seeds": len(values_of[name][0]), "base_seeds": seeds}
             sizes |= {"problems": problems, "samples": samples}
             for metric, statistics in _metrics(values_of[name], values_of[base]).items():
                 place = {"benchmark": benchmark, "arm": name, "base": base, "metric": metric}
@@ -253,13 +240,13 @@ def comparison_rows(runs_by_arm: Runs) -> list[dict[str, Any]]:
     return rows
 
 
-def _metrics(arm: _ArmValues, base: _ArmValues) -> dict[str, dict[str, Any]]:
+def _metrics(arm: tuple[Values, Values], base: tuple[Values, Values]) -> dict[str, dict[str, Any]]:
     """Return the statistics that compare an arm with the last one, by metric."""
-    most = arm.passed.shape[2]
-    pairs = {"accuracy": (arm.passed[..., 0], base.passed[..., 0])}
+    (passed, tokens), (base_passed, base_tokens), most = arm, base, arm[0].shape[2]
+    pairs = {"accuracy": (passed[..., 0], base_passed[..., 0])}
     if most > 1:
-        pairs[f"pass@{most}"] = arm.passed[..., -1], base.passed[..., -1]
-    pairs["tokens"] = arm.tokens[..., 0], base.tokens[..., 0]
+        pairs[f"pass@{most}"] = passed[..., -1], base_passed[..., -1]
+    pairs["tokens"] = tokens[..., 0], base_tokens[..., 0]
     metrics: dict[str, dict[str, Any]] = {
         metric: {"mean": float(ours.mean()), "base_mean": float(theirs.mean())}
         | compare(ours, theirs)._asdict()
@@ -286,10 +273,9 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         scale = 1 if metric in (TOKEN_RATIO, "tokens") else 100
         for row in rows:
             if row["metric"] == metric and row[value] is not None:
-                ends = [row[end] if row[end] is not None else math.nan for end in ("low", "high")]
-                place, middle = places.index((row["benchmark"], row["arm"])), scale * row[value]
-                axis.plot([scale * end for end in ends], [place, place], "k-")
-                axis.plot(middle, place, "ko")
+                place = places.index((row["benchmark"], row["arm"]))
+                line = scale * np.array([row["low"], row[value], row["high"]], float)
+                axis.plot(line, [place] * 3, "ko-", markevery=[1])
         axis.axvline(1 if metric == TOKEN_RATIO else 0, color="0.5", linewidth=0.8)
         unit = " (points)" if scale == 100 else ""
         axis.set(title=metric, xlabel="times as many" if value == "ratio" else value + unit)

@@ -17,21 +17,24 @@ import transformers
 from tqdm import tqdm
 
 from ..graders import get_grader
+from ..graders.choices import COLUMN as OPTIONS
 from ..hypotheses import no_answer_advice
-from ..rewards import callable_at
-from ..trainer.hub import redacted
+from ..rewards import callable_at, rollout_answers
+from ..trainer.checks import CheckedFactory
+from ..trainer.hub import limit_waiting
+from ..trainer.redaction import redacted
 from ..trainer.resume import one_writer
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
-from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Completion, Job, telling
+from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Job, telling
 from .json_files import write_json
 from .provenance import TRAINED_BY, checkpoint_id, run_record
 from .responses import Response, ResponseFile, read_response_file
 from .results import open_results, summarize
-from .templates import choose_template
+from .templates import choose_template, read_tokenizer
 
 _PACKAGES = ("barl-trl", "torch", "transformers", "trl", "datasets", "latex2sympy2_extended")
 _RECORDED = (
-    *("max_tokens", "num_samples", "batch_size", "seed"),
+    *("model", "backend", "max_tokens", "num_samples", "batch_size", "seed"),
     *("tools", "environment_factory", "max_tool_calling_iterations"),
 )
 """Arguments that `results.json` records as they are."""
@@ -44,16 +47,10 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
     for the record. Of several processes, which play an agent's episodes together, the first one
     grades and writes. A KeyboardInterrupt says what is kept.
     """
-    sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
+    sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir).absolute()
     _refuse_others_files(sources, folder)
     run = _Run(args)
-    # refuses results of other settings, before benchmarks are loaded
-    for name, row in open_results(run.settings(), folder)["benchmarks"].items():
-        if name in sources and args.limit is not None and args.limit < row["num_problems"]:
-            raise ValueError(
-                f"limit must be at least {row['num_problems']}, got {args.limit}: {folder} has "
-                f"responses to that many problems of {name}."
-            )
+    open_results(run.settings(), folder)  # refuses other settings, before benchmarks are loaded
     loaded = load_benchmarks(sources, limit=args.limit, keep_columns=run.agent is not None)
     if run.is_first:
         print(f"template: {run.template.name}")
@@ -73,7 +70,8 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
         rows = run.results["benchmarks"].values()
         if run.is_first and run.grader.extraction == "boxed":
             sizes = [row["num_problems"] for row in rows]
-            if advice := no_answer_advice(fmean([row["no_answer"] for row in rows], sizes)):
+            shares = [fmean([row[n] for row in rows], sizes) for n in ("no_answer", "truncated")]
+            if advice := no_answer_advice(shares[0], min(shares), "max_tokens"):
                 run.save(advice=advice)
     return run.results
 
@@ -82,22 +80,20 @@ class _Run:
     """A run: the tokenizer, prompts and grader; once started, also the model and the results."""
 
     def __init__(self, args: Any):
+        limit_waiting()
         transformers.utils.logging.disable_progress_bar()  # this command has its own
         datasets.disable_progress_bars()
-        self.args, self.folder, self.agent = args, Path(args.output_dir), _agent(args)
+        self.args, self.folder, self.agent = args, Path(args.output_dir).absolute(), _agent(args)
         self.is_first = os.environ.get("RANK", "0") == "0"
         self.grader = get_grader(args.grader, args.extraction)
         names = ("revision", "trust_remote_code", "token")
         options = {name: args.init_kwargs[name] for name in names if name in args.init_kwargs}
-        try:
-            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(args.model, **options)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"model must be readable, got {args.model!r}: {error}") from None
+        self.tokenizer = read_tokenizer(args.model, "model", **options)
         self.template = choose_template(
             args.template, self.tokenizer, args.system_prompt, args.chat_template_kwargs
         )
         if self.agent:
-            self.template = telling(self.template, self.tokenizer, *self.agent)
+            self.template = telling(self.template, self.tokenizer, self.agent)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that `results.json` records: how the responses were made."""
@@ -105,20 +101,19 @@ class _Run:
         if args.backend == "vllm":  # its builds are distributions of several names
             versions["vllm"] = import_module("vllm").__version__
         of_files = {name: args.init_kwargs.get(name) for name in ("revision", "token")}
-        return {
-            "model": args.model,
+        settings = {
             "checkpoint": checkpoint_id(args.model, **of_files),
-            "backend": args.backend,
-            "model_init_kwargs": redacted(args.model_init_kwargs),
+            "model_init_kwargs": args.model_init_kwargs,
             "template": self.template.name,
             "system_prompt": self.template.system_prompt,
-            "chat_template_kwargs": redacted(args.chat_template_kwargs),
+            "chat_template_kwargs": args.chat_template_kwargs,
             **args.drawing._asdict(),
             **{name: getattr(args, name) for name in _RECORDED},
             "grader": self.grader.label,
             "trained_by": self.tokenizer.init_kwargs.get(TRAINED_BY),
             "versions": versions,
         }
+        return redacted(settings)
 
     def start(self, command: Sequence[str]) -> None:
         """Load the model, and begin or go on with the results."""
@@ -132,8 +127,8 @@ class _Run:
             max_tokens=args.max_tokens,
             batch_size=args.batch_size,
             use_vllm=args.backend == "vllm",
-            agent=self.agent
-            and Agent(self.template, *self.agent, args.max_tool_calling_iterations),
+            template=self.template,
+            agent=self.agent,
             **args.init_kwargs,
         )
         self.save()  # not before the model is loaded, which may fail
@@ -141,7 +136,7 @@ class _Run:
 
     def save(self, **entries: Any) -> None:
         """Add entries to `results.json`, and write it."""
-        self.results |= entries
+        self.results |= redacted(entries)
         if self.is_first:
             write_json(self.folder / "results.json", self.results)
 
@@ -190,9 +185,11 @@ class _Run:
         return [file.responses[job.key] for job in jobs] if self.is_first else []
 
     def _graded(
-        self, name: str, new: Sequence[tuple[Job, Completion]], prompts: Sequence[str]
+        self, name: str, new: Sequence[tuple[Job, Any]], prompts: Sequence[str]
     ) -> list[Response]:
-        answers = [made.answer(self.grader.extract_answer) for _, made in new]
+        told = [made.completion for _, made in new], [made.given_answer for _, made in new]
+        options = [job.problem.columns.get(OPTIONS) for job, _ in new]
+        answers = rollout_answers(told[0], self.grader.extract_answer, told[1], options)
         pairs = [(job.problem.solution, a) for (job, _), a in zip(new, answers, strict=True)]
         verdicts: Any = self.grader.grade(pairs)
         return [
@@ -205,14 +202,14 @@ class _Run:
                 prompt=prompt,
                 response=made.text,
                 tokens=made.num_tokens,
-                truncated=made.truncated,
+                truncated=made.is_cut_off,
                 answer=answer,
                 reward=float(verdict.correct),
                 reason=verdict.reason,
                 drawing=self.args.drawing.settings,
-                messages=made.messages,
-                token_ids=made.token_ids if made.own_tokens is not None else None,
-                own_tokens=made.own_tokens,
+                messages=[*made.prompt, *made.completion] if self.agent else None,
+                token_ids=made.token_ids if self.agent else None,
+                own_tokens=made.own_tokens if self.agent else None,
             )
             for (job, made), prompt, answer, verdict in zip(
                 new, prompts, answers, verdicts, strict=True
@@ -220,8 +217,8 @@ class _Run:
         ]
 
 
-def _agent(args: Any) -> tuple[Any, Any] | None:
-    """Return tools and environment, if the options name any; refuse what cannot be started."""
+def _agent(args: Any) -> Agent | None:
+    """Return what TRL's loop plays with, if the options name any; refuse what cannot be started."""
     processes, uses_vllm = int(os.environ.get("WORLD_SIZE", 1)), args.backend == "vllm"
     factory, is_agent = args.environment_factory, args.tools or args.environment_factory
     names = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
@@ -240,7 +237,8 @@ def _agent(args: Any) -> tuple[Any, Any] | None:
             f"got {', '.join(unknown)}."
         )
     tools = [callable_at(one, "tools") for one in args.tools or ()]
-    return (tools, factory and callable_at(factory, "environment_factory")) if is_agent else None
+    made = factory and CheckedFactory(callable_at(factory, "environment_factory"))
+    return Agent(tools, made, args.max_tool_calling_iterations) if is_agent else None
 
 
 def _refuse_others_files(sources: Mapping[str, Source], folder: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from accelerate import PartialState
@@ -19,18 +19,16 @@ from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import AutoPeftModelForCausalLM, PeftConfig
 from transformers import AutoModelForCausalLM, GenerationConfig, set_seed
-from transformers.utils import find_adapter_config_file, get_json_schema
-from transformers.utils.chat_template_utils import (
-    DocstringParsingException,
-    TypeHintParsingException,
-)
+from transformers.utils import find_adapter_config_file
 
-from ..rewards import format_reward, rollout_answers
+from ..rewards import format_reward
 from ..steps import chain_of_thought
 from ..trainer import BARLConfig, BARLTrainer
+from ..trainer.checks import CheckedFactory, tool_schemas
 from ..trainer.evaluation import greedy
+from ..trainer.turns import Episode
 from .benchmarks import Problem
-from .templates import Template
+from .templates import TEMPLATES, Template
 
 NO_CUT_OFF = {"top_p": 1, "top_k": 0, "min_p": 0}
 """Cut-off -> the value with which transformers and vLLM switch it off."""
@@ -42,9 +40,6 @@ AGENT_ENGINE_FIELDS = {
     "trust_remote_code": "trust_remote_code",
 }
 """Argument of `vllm.LLM` -> the field of TRL's configuration by which TRL's loop takes it."""
-
-Key = tuple[int, int]
-"""Problem id and number of the sample."""
 
 
 class Drawing(NamedTuple):
@@ -68,60 +63,29 @@ class Drawing(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """What TRL's loop plays with: a template of [`telling`], and `GRPOTrainer`'s arguments."""
+    """What TRL's loop plays with, as `GRPOTrainer` takes it."""
 
-    template: Template
     tools: Sequence[Callable[..., Any]]
-    environment_factory: Callable[[], Any] | None
+    environment_factory: CheckedFactory | None
     max_tool_calling_iterations: int | None
 
 
 class Job(NamedTuple):
     """A completion to generate."""
 
-    key: Key
+    key: tuple[int, int]  # problem id and number of the sample
     prompt_ids: list[int]
     seed: int
     problem: Problem
 
 
-class Completion(NamedTuple):
-    """What a model made of a prompt: a turn, or an agent's episode."""
-
-    text: str
-    num_tokens: int
-    truncated: bool
-    token_ids: list[int]
-    said: Any
-    """The text or the messages in which the answer is looked for."""
-    given_answer: Any = None
-    """The answer that an environment tells; None: it is read."""
-    messages: list[Any] | None = None
-    own_tokens: list[int] | None = None
-    """As `messages`, those of a [`~.responses.Response`]; None unless it is an episode."""
-
-    @classmethod
-    def of_turn(
-        cls, tokenizer: Any, token_ids: Sequence[int], end_ids: Collection[int]
-    ) -> "Completion":
-        """Return the generated tokens up to the end of the turn, which padding may follow."""
-        kept = list(chain_of_thought(token_ids, end_ids))
-        text = tokenizer.decode(kept, skip_special_tokens=True)
-        return cls(text, len(kept), len(kept) == len(token_ids), kept, said=text)
-
-    def answer(self, extract_answer: Callable[[str], str | None]) -> str | None:
-        """Return the environment's answer, or that in the last message; None without one."""
-        [answer] = rollout_answers([self.said], extract_answer, [self.given_answer])
-        return answer
-
-
 class Backend:
     """The engine that completes prompts: transformers' `generate`, vLLM, or TRL's loop of agents.
 
-    For agents `max_tokens` limits all that follows the prompt, and the processes of a launch share
-    the episodes of each batch. The model may be a LoRA adapter, whose base model is loaded, too.
-    `init_kwargs` are further arguments of `from_pretrained`, or of `vllm.LLM`; for agents with vLLM
-    those of `AGENT_ENGINE_FIELDS`.
+    For agents `max_tokens` limits all that follows the prompt, which `template` writes, and the
+    processes of a launch share the episodes of each batch. The model may be a LoRA adapter, whose
+    base model is loaded, too. `init_kwargs` are further arguments of `from_pretrained`, or of
+    `vllm.LLM`; for agents with vLLM those of `AGENT_ENGINE_FIELDS`.
     """
 
     def __init__(
@@ -134,12 +98,13 @@ class Backend:
         max_tokens: int,
         batch_size: int = 64,
         use_vllm: bool = False,
+        template: Template = TEMPLATES["plain"],
         agent: Agent | None = None,
         **init_kwargs: Any,
     ):
         self.tokenizer, self.end_ids, self.drawing = tokenizer, list(end_ids), drawing
         self.max_tokens, self.batch_size, self._agent = max_tokens, batch_size, agent
-        self._use_vllm = use_vllm
+        self._use_vllm, self._template = use_vllm, template
         self._sampling: dict[str, Any] = (
             NO_CUT_OFF | drawing.settings if drawing.temperature else {}
         )
@@ -173,7 +138,6 @@ class Backend:
             rank = max(8, 1 << (adapter.r - 1).bit_length())
             init_kwargs = {"enable_lora": True, "max_lora_rank": rank} | init_kwargs
             model = adapter.base_model_name_or_path
-        # The configuration that comes with the model may have a repetition penalty or top_p.
         defaults = {"max_num_seqs": self.batch_size, "generation_config": "vllm"}
         self._llm = vllm.LLM(model, **defaults | init_kwargs)
 
@@ -184,7 +148,7 @@ class Backend:
             more |= {"use_vllm": True, "vllm_gpu_memory_utilization": 0.9}
             more |= {AGENT_ENGINE_FIELDS[name]: value for name, value in init_kwargs.items()}
             more["generation_kwargs"] = {"stop_token_ids": self.end_ids}
-        variables = {name: v for name, v in agent.template.variables.items() if name != "tools"}
+        variables = {name: v for name, v in self._template.variables.items() if name != "tools"}
         with TemporaryDirectory() as folder:  # trainers want one
             args = BARLConfig(
                 folder,
@@ -201,7 +165,9 @@ class Backend:
                 chat_template_kwargs=variables,
                 **more,
             )
-            row = {"prompt": agent.template.messages("?"), "solution": "1"}
+            factory = agent.environment_factory
+            takes = inspect.signature(type(factory.first).reset).parameters if factory else ()
+            row = dict.fromkeys(takes) | {"prompt": self._template.messages("?"), "solution": "1"}
             return BARLTrainer(
                 self.model,
                 format_reward,  # TRL wants one; nothing is rewarded here
@@ -209,13 +175,13 @@ class Backend:
                 Dataset.from_list([row] * (args.generation_batch_size or 1)),
                 processing_class=self.tokenizer,
                 tools=[*agent.tools],
-                environment_factory=agent.environment_factory,
+                environment_factory=factory,
             )
 
     def complete(
-        self, jobs: Sequence[Job], done: Collection[Key]
-    ) -> Iterator[list[tuple[Job, Completion]]]:
-        """Generate for all jobs that are not yet done, and yield them with their completions.
+        self, jobs: Sequence[Job], done: Collection[tuple[int, int]]
+    ) -> Iterator[list[tuple[Job, Episode]]]:
+        """Generate for all jobs that are not yet done, and yield them with what was made of them.
 
         vLLM forms the batches itself. Else a batch of which a job is not done is made as a whole.
         """
@@ -230,7 +196,7 @@ class Backend:
             if not all(job.key in done for job in batch):
                 yield list(zip(batch, make(batch), strict=True))
 
-    def _generate(self, batch: Sequence[Job]) -> list[Completion]:
+    def _generate(self, batch: Sequence[Job]) -> list[Episode]:
         torch.manual_seed(batch[0].seed)
         length, pad = max(len(job.prompt_ids) for job in batch), self.end_ids[0]
         padding = [length - len(job.prompt_ids) for job in batch]
@@ -248,10 +214,14 @@ class Backend:
             )
         return [*map(self._turn, generated[:, length:].tolist())]
 
-    def _turn(self, token_ids: Sequence[int]) -> Completion:
-        return Completion.of_turn(self.tokenizer, token_ids, self.end_ids)
+    def _turn(self, token_ids: Sequence[int]) -> Episode:
+        """Return the generated tokens up to the end of the turn, which padding may follow."""
+        ids = list(chain_of_thought(token_ids, self.end_ids))
+        text = self.tokenizer.decode(ids, skip_special_tokens=True)
+        is_cut_off = len(ids) == len(token_ids)
+        return Episode("", text, text, ids, [1] * len(ids), len(ids), is_cut_off, None)
 
-    def _by_engine(self, jobs: Sequence[Job]) -> Iterator[list[tuple[Job, Completion]]]:
+    def _by_engine(self, jobs: Sequence[Job]) -> Iterator[list[tuple[Job, Episode]]]:
         from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
         engine = self._llm.llm_engine
@@ -264,41 +234,28 @@ class Backend:
             finished = [output for output in engine.step() if output.finished]
             yield [(jobs[int(o.request_id)], self._turn(o.outputs[0].token_ids)) for o in finished]
 
-    def _play(self, batch: Sequence[Job]) -> list[Completion]:
+    def _play(self, batch: Sequence[Job]) -> list[Episode]:
         """Play this process's share of a batch, and return the episodes of all processes."""
         # all play equally many: where the batch does not divide, the last one is played again
-        state, agent = self._trainer.accelerator, cast(Agent, self._agent)
+        state = self._trainer.accelerator
         size = math.ceil(len(batch) / state.num_processes)
         start = state.process_index * size
         jobs = [batch[min(n, len(batch) - 1)] for n in range(start, start + size)]
         rows = []
         for text, solution, columns in (job.problem[1:] for job in jobs):
-            rows.append({**columns, "prompt": agent.template.messages(text), "solution": solution})
+            prompt = self._template.messages(text)
+            rows.append({**columns, "prompt": prompt, "solution": solution})
         set_seed(jobs[0].seed)  # environments may draw numbers, too
         with nullcontext() if self.drawing.temperature else greedy(self._trainer):
-            episodes = gather_object(self._trainer.play(rows))
-        return [
-            Completion(
-                episode.text,
-                episode.num_tokens,
-                episode.is_cut_off,
-                episode.token_ids,
-                said=episode.completion,
-                given_answer=episode.given_answer,
-                messages=[*episode.prompt, *episode.completion],
-                own_tokens=episode.own_tokens,
-            )
-            for episode in episodes[: len(batch)]
-        ]
+            return gather_object(self._trainer.play(rows))[: len(batch)]
 
     def describe(self) -> dict[str, Any]:
         """Return device, dtype, attention and the batch size, for `results.json`."""
         if self._use_vllm:
             llm = self._llm if self._agent is None else self._trainer.vllm_generation.llm
             config = llm.llm_engine.vllm_config
-            attention = config.attention_config.backend
             device, dtype = config.device_config.device_type, config.model_config.dtype
-            attention = attention.name if attention else "chosen by vLLM"
+            attention = getattr(config.attention_config.backend, "name", "chosen by vLLM")
         else:
             device, dtype = self.model.device, self.model.dtype
             attention = self.model.config._attn_implementation
@@ -309,26 +266,13 @@ class Backend:
         return facts
 
 
-def telling(
-    template: Template,
-    tokenizer: Any,
-    tools: Sequence[Callable[..., Any]],
-    environment_factory: Callable[[], Any] | None,
-) -> Template:
+def telling(template: Template, tokenizer: Any, agent: Agent) -> Template:
     """Return a template whose prompts tell of tools, also of an environment's public methods.
 
     A ValueError says that the template does not show tools, or what a tool lacks.
     """
-    environment = environment_factory and environment_factory()
-    methods = [
-        getattr(environment, name)
-        for name, _ in inspect.getmembers(type(environment), inspect.isfunction)
-        if not name.startswith("_") and name not in ("reset", "get_reward")
-    ]
-    try:
-        schemas = [get_json_schema(tool) for tool in (*tools, *methods)]
-    except (DocstringParsingException, TypeHintParsingException) as error:
-        raise ValueError(f"tools must have types and a docstring: {error}") from None
+    factory = agent.environment_factory
+    schemas = tool_schemas(agent.tools, factory and factory.first)
     told = replace(template, variables={**template.variables, "tools": schemas})
     if template.plain or told.prompt(tokenizer, "?") == template.prompt(tokenizer, "?"):
         raise ValueError(f"template must show tools, got {template.name!r}, which leaves them out.")

@@ -3,7 +3,7 @@
 import os
 import platform
 import re
-import subprocess
+import shlex
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from torch.utils import collect_env
 from transformers.utils import cached_file
 from transformers.utils.hub import extract_commit_hash
 
-from ..trainer.hub import redacted, redacted_command
+from ..trainer.redaction import redacted
 from .templates import PROMPT
 
 TRAINED_BY = "barl_trained_by"
@@ -51,31 +51,14 @@ def record_training(
 ) -> None:
     """Note in a tokenizer how a model was trained; the notes are saved with the tokenizer.
 
-    They say how training wrote prompts, without secrets, and by which code it ran: this package's
-    version, and the commit of the git repository in which `barl train` runs.
+    They say how training wrote prompts, without secrets, and with which version of this package.
     """
     tokenizer.init_kwargs[PROMPT] = {
         "system_prompt": None if prompt_template else system_prompt,
         "prompt_template": prompt_template,
         "chat_template_kwargs": redacted(chat_template_kwargs or {}),
     }
-    commit = _git("rev-parse", "--verify", "--quiet", "HEAD") or None
-    # Files may differ from it: they are not read, because the repository may be a stranger's, and
-    # to read a file may run the filters that it names.
-    if commit and _git("diff-index", "--ignore-submodules=all", "HEAD"):
-        commit += "-dirty"
-    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": commit}
-
-
-def _git(*command: str) -> str:
-    """Run git without a repository's monitor and hooks; return what it prints, "" without git."""
-    command = ("git", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}", *command)
-    environment = os.environ | {"GIT_ALLOW_PROTOCOL": "none"}  # nothing is fetched
-    try:
-        run = subprocess.run(command, env=environment, capture_output=True, check=False)
-    except OSError:
-        return ""
-    return run.stdout.decode(errors="replace").strip()
+    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl")}
 
 
 def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +83,7 @@ def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any
     }
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": redacted_command(argv),
+        "command": redacted(shlex.join(argv)),
         **made_by,
         "hardware": hardware,
         "python": platform.python_version(),

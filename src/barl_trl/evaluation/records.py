@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import torch
-from transformers import AutoTokenizer
 
 from ..credit.outcome import standardized_in_group
 from ..steps import turn_step_ends, turns_of
@@ -16,6 +15,7 @@ from ..trainer.recorder import TokenTexts, turn_columns
 from ..trainer.records import FOLDER, file_name, record_table, write_records
 from .json_files import read_object
 from .responses import Response, read_responses
+from .templates import read_tokenizer
 
 
 def convert_responses(folder: Path) -> list[Path]:
@@ -29,13 +29,7 @@ def convert_responses(folder: Path) -> list[Path]:
     if not results.exists():
         raise ValueError(f"folder must have results.json, which names the model, got {folder}.")
     settings = read_object(results, model=str)
-    try:  # the folder may be a stranger's
-        tokenizer = AutoTokenizer.from_pretrained(settings["model"], trust_remote_code=False)
-    except (ValueError, OSError) as error:
-        raise ValueError(
-            f"{results} must name a model whose tokenizer can be loaded, and needs no code, got "
-            f"{settings['model']} ({error})."
-        ) from None
+    tokenizer = read_tokenizer(settings["model"], f"the model of {results}")
     names = ("num_samples", "temperature", "max_tokens", "grader")
     more = {name: settings.get(name) for name in names}
     texts, paths = TokenTexts(tokenizer), []

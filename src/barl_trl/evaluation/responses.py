@@ -3,10 +3,10 @@
 import json
 import logging
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class Response:
         problem, solution, prompt: The problem's text and true answer, and the whole prompt.
         response: What the model wrote, without special tokens.
         tokens: Number of the response's tokens, without the one that ends the turn.
-        truncated: Whether the response was cut off, or ended with a call and no answer.
+        truncated: Whether the response was cut off at the longest length.
         answer: The answer that the grader read from the response; None if it read none.
         reward: 1.0 if the answer is right, else 0.0.
         reason: Rule by which the grader decided, or `"timeout"` or `"crash"`.
@@ -66,10 +66,8 @@ ResponsesByProblem = Mapping[int, list[Response]]
 
 def by_problem(responses: Iterable[Response]) -> ResponsesByProblem:
     """Group responses by problem id, in the order of problem ids and samples."""
-    groups: dict[int, list[Response]] = defaultdict(list)
-    for response in sorted(responses, key=lambda response: response.key):
-        groups[response.problem_id].append(response)
-    return dict(groups)
+    ordered = sorted(responses, key=lambda response: response.key)
+    return {i: [*of_one] for i, of_one in groupby(ordered, key=lambda one: one.problem_id)}
 
 
 def read_response_file(path: Path) -> list[Response]:

@@ -6,19 +6,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ..hypotheses import representatives
 from .json_files import read_object
 from .responses import Response, by_problem
 from .statistics import Estimate, accuracy, mean_pass_at_k, share_interval
-
-Equivalent = Callable[[str, str], bool]
-"""Whether two answers are the same, the first taken as true."""
 
 _FREE = {"versions", "batch_size", "trained_by"}
 """Settings that may differ between the runs that write to one folder."""
 
 
 def summarize(
-    responses: Sequence[Response], equivalent: Equivalent | None = None
+    responses: Sequence[Response], equivalent: Callable[[str, str], bool] | None = None
 ) -> dict[str, Any]:
     """Return the entry of a benchmark in `results.json`.
 
@@ -26,7 +24,7 @@ def summarize(
     that were cut off, that have no answer, and whose grading timed out or crashed: all count as
     wrong. With n the smallest number of responses to a problem, pass@k is given for all k up to n;
     where n exceeds 1, avg@n is the accuracy with its 95 % interval over problems, and cons@n the
-    accuracy of the vote, if there is `equivalent`.
+    accuracy of the vote, if `equivalent` says whether two answers are the same.
     """
     groups = [*by_problem(responses).values()]
     rewards = [[response.reward for response in group] for group in groups]
@@ -50,18 +48,17 @@ def summarize(
     return summary
 
 
-def consensus(responses: Sequence[Response], equivalent: Equivalent) -> float:
+def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bool]) -> float:
     """Return the probability that the right answer wins the vote of the responses to a problem.
 
     If t answers share the lead, each wins with probability 1 / t. Responses without an answer do
-    not vote. All answers that the grader rewarded are one class. Each distinct wrong answer joins
-    the first class whose shortest answer it matches both ways, as hypotheses do in training.
+    not vote. All answers that the grader rewarded are one class; wrong ones form classes as
+    hypotheses do in training.
     """
     wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
-    classes: Counter[str] = Counter()
-    for answer in sorted(wrong, key=lambda answer: (len(answer), answer)):
-        match = (one for one in classes if equivalent(one, answer) and equivalent(answer, one))
-        classes[next(match, answer)] += wrong[answer]
+    (stands_for, _), classes = representatives(wrong, equivalent), Counter[str]()
+    for answer, votes in wrong.items():
+        classes[stands_for[answer]] += votes
     right = sum(response.reward == 1 for response in responses)
     if right < max(classes.values(), default=1):
         return 0.0

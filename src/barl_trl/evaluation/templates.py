@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from transformers import AutoTokenizer
+
 from ..data import PAPER_SYSTEM_PROMPT
 from ..trainer.turns import turn_ends
 
@@ -73,6 +75,16 @@ _TEMPLATES = (
     Template("plain", plain="{problem}\n"),
 )
 TEMPLATES = {template.name: template for template in _TEMPLATES}
+
+
+def read_tokenizer(model: str, argument: str, **options: Any) -> Any:
+    """Return a model's tokenizer; a ValueError names the argument. It runs no model's code."""
+    try:
+        return AutoTokenizer.from_pretrained(model, **{"trust_remote_code": False} | options)
+    except (OSError, ValueError) as error:  # not all of transformers' messages name the model
+        raise ValueError(
+            f"{argument} must be one that can be read, got {model!r}: {error}"
+        ) from None
 
 
 def choose_template(

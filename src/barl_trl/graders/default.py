@@ -6,9 +6,9 @@ from .grader import Verdict
 from .normal_form import MAX_TRUTH_CHARS, TEXT, normal_form, why_not_compared, words
 from .nouns import apart, words_against
 from .numbers import Tolerance, number
-from .processes import compare
+from .processes import FAILURES, compare
 
-VERSION = "7"
+VERSION = "8"
 
 _CHOICE = re.compile(r"\(?(?:(?:\\text)?\{)?\(?([A-Ja-j])\)?\}?\)?")
 _CHOICES = re.compile(r"(?<![A-Za-z\\])[A-J](?![A-Za-z])")
@@ -61,6 +61,8 @@ def verify(gold: str, answer: str) -> Verdict:
         return Verdict(gold_words == words(claimed), "words")
     if max(len(truth), len(claimed)) > MAX_TRUTH_CHARS:
         return Verdict(False, "refused: length")
+    if len(sides := _sides(claimed)) > len({*sides}) == 1:  # 6=6 names no value, x=6=6 does
+        return Verdict(False, "identity")
     value, claimed_values = claims(truth, claimed)
     is_rounded = r"\approx" in claimed and len(claimed_values) > 1
     verdicts = [_same_value(value, claim, is_rounded=is_rounded) for claim in claimed_values]
@@ -91,7 +93,7 @@ def same_value(gold: str, answer: str, near: Tolerance) -> Verdict:
         if why := why_not_compared(form, gold):
             return Verdict(False, f"{side} refused: {why}")
     outcome = compare(gold, answer, near)
-    return Verdict(outcome == "equal", outcome if outcome in ("timeout", "crash") else "parser")
+    return Verdict(outcome == "equal", outcome if outcome in FAILURES else "parser")
 
 
 def claims(gold: str, answer: str) -> tuple[str, list[str]]:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .extraction import EXTRACTIONS, Extraction, extract_answer
 from .normal_form import MAX_TRUTH_CHARS
-from .processes import compare
+from .processes import FAILURES, compare
 
 Pair = tuple[str, str]  # true answer, answer to judge
 
@@ -23,8 +23,8 @@ class Verdict(NamedTuple):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the comparison timed out or crashed, which counts as not correct."""
-        return self.reason in ("timeout", "crash")
+        """Whether the comparison has no result, which counts as not correct."""
+        return self.reason in FAILURES
 
     def __bool__(self) -> bool:
         return self.correct
@@ -80,7 +80,8 @@ class Grader:
         pair = gold, answer
         if (verdict := self._verdicts.get(pair)) is None:
             verdict = self.judge(*pair)
-            self.remember({pair: verdict})
+            if verdict.reason != "left out":  # with more time it has a verdict
+                self.remember({pair: verdict})
         return verdict
 
     def equivalent(self, gold: str, answer: str) -> bool:
@@ -89,10 +90,11 @@ class Grader:
 
     def verify_all(self, pairs: Iterable[Pair]) -> dict[Pair, Verdict]:
         """Return the verdicts of many pairs, each judged once, in parallel."""
-        distinct = dict.fromkeys(pairs)
-        with ThreadPoolExecutor(compare.size) as threads:
-            verdicts = threads.map(lambda pair: self.verify(*pair), distinct)
-            return dict(zip(distinct, verdicts, strict=True))
+        found = {pair: self._verdicts.get(pair) for pair in pairs}
+        if new := [pair for pair, verdict in found.items() if verdict is None]:
+            with ThreadPoolExecutor(compare.size) as threads:
+                found |= zip(new, threads.map(lambda pair: self.verify(*pair), new), strict=True)
+        return cast(dict[Pair, Verdict], found)
 
     def grade(self, pairs: Iterable[tuple[str | None, str | None]]) -> list[Verdict | None]:
         """Return the verdict on each answer; None where the true answer is None."""

@@ -6,15 +6,22 @@ which starts none in a data loader's worker, and runs unguarded scripts again.
 
 import contextlib
 import json
+import math
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 from .numbers import Tolerance
+
+FAILURES = ("timeout", "crash", "left out")
+"""Outcomes of a comparison that has no result."""
 
 # -P: a `random.py` in the working directory is not Python's
 _WORKER = ("-P", "-Wignore", "-m", "barl_trl.graders.worker")
@@ -38,6 +45,7 @@ class ProcessPool:
         self.size = size or max(1, min(4, cores))
         self._cpu_seconds, self._wall_seconds = cpu_seconds, wall_seconds
         self._idle: list[Any] = []
+        self._seconds_left = math.inf
         self.forget()
 
     def forget(self) -> None:
@@ -48,12 +56,25 @@ class ProcessPool:
         self._idle = []
 
     def __call__(self, gold: str, answer: str, near: Tolerance | None = None) -> str:
-        """Return `equal` or `different` (see `parsed.py`), `timeout` or `crash`."""
+        """Return `equal` or `different` (see `parsed.py`), `timeout`, `crash` or `left out`."""
         request = json.dumps([gold, answer, *(near or ())]).encode() + b"\n"
         with self._slots:
-            outcome = self._ask(request)
+            if self._seconds_left <= 0:
+                return "left out"
+            began, outcome = time.perf_counter(), self._ask(request)
             # A process may also die of what it compared before, or of a hard limit on its CPU time.
-            return self._ask(request) if outcome == "crash" else outcome
+            outcome = self._ask(request) if outcome == "crash" else outcome
+            self._seconds_left -= time.perf_counter() - began
+            return outcome
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Let all comparisons in this context take so long together; later ones are left out."""
+        self._seconds_left = seconds
+        try:
+            yield
+        finally:
+            self._seconds_left = math.inf
 
     def _ask(self, request: bytes) -> str:
         process, reply = self._take(), None
@@ -90,7 +111,7 @@ class ProcessPool:
         )
         if _reply(process, 120.0) != "ready":
             _kill(process)
-            command = " ".join([sys.executable, *_WORKER])
+            command = shlex.join([sys.executable, *_WORKER])
             raise RuntimeError(f"no grader's process answers: `{command} 1 0 < /dev/null` says why")
         return process
 

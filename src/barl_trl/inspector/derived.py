@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..credit import CREDITS
 from ..credit.barl import hypothesis_outcomes
-from ..credit.bayes import bayes, expected_outcomes
+from ..credit.bayes import bayes
 from ..credit.rollouts import ScoredRollouts, is_answered
 from ..credit.token_weights import weigh_steps, whitened_tokens
 from ..posterior import StepValues, q_values
@@ -130,9 +130,8 @@ def _under_hypotheses(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> 
 
 
 def _under_bayes(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Under:
-    v = is_answered(rollouts) if rollouts.outcomes_under is None else rollouts.outcomes_under
-    of_steps = bayes(rollouts, **CREDITS["bayes"].settings(settings)).steps
-    return _Under(None, v.numpy(), of_steps.numpy(), expected_outcomes(rollouts).numpy())
+    steps, expected = bayes(rollouts, **CREDITS["bayes"].settings(settings))
+    return _Under(None, rollouts.outcomes_if_true.numpy(), steps.numpy(), expected.numpy())
 
 
 def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
@@ -195,17 +194,20 @@ def _method_values(
     Each credit's baseline is subtracted; for the run's credit it is the baseline that the run used.
     The values are not whitened. All credits take the run's likelihoods, also those that would
     reduce the log-likelihoods of an answer's tokens otherwise. Credits that need a truth judge only
-    the `known` rollouts, with a truth and an outcome.
+    the `known` rollouts, with a truth and an outcome. Those that must not know it are left out if
+    the run's belief does.
     """
     run_credit, size = settings.get("credit"), rollouts.answer_logps.shape[-1]
     needed = {"none": 0, "truth": 1, "rollouts": 2}
-    by_credit = {}
+    by_credit, knows_truth = {}, settings.get("belief", "model") == "model"
     for name, credit in CREDITS.items():
         if name == run_credit:
             credit = credit._replace(
                 credit_baseline=settings.get("credit_baseline", credit.credit_baseline)
             )
-        elif credit.turn_rewards == "own" and rollouts.turn_rewards is None:
+        elif (credit.replaces_outcome and knows_truth) or (
+            credit.turn_rewards == "own" and rollouts.turn_rewards is None
+        ):
             continue
         # the rollouts of the run's credit may have had no answer but the truth
         if size >= needed[credit.hypotheses] or (size and name == run_credit):

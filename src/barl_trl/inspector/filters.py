@@ -15,7 +15,7 @@ FILTERS = {
         "equal outcomes, weights spread",
         "all outcomes of the group are equal, so GRPO gives 0, but the weights differ",
     ),
-    "truncated": ("truncated", "it reached the longest length, or a call was its last"),
+    "truncated": ("truncated", "it reached the longest length before its end"),
     "no_answer": ("no answer", "no final answer was read"),
     "timed_out": ("timed out", "the grader ran out of time"),
     "asked_nothing": ("asked nothing", "an agent that took one turn and called no tool"),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
@@ -16,7 +17,8 @@ from ..credit.registry import CREDITS, Credit, find_credit
 from ..graders.extraction import Extraction
 from ..plausibility.elicitation import DEFAULT_ELICITATION
 from .contract import check_versions
-from .hub import RedactedArguments
+from .hub import limit_waiting
+from .redaction import RedactedArguments
 
 # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
 warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
@@ -24,13 +26,11 @@ warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", Fut
 # fmt: off
 _COUNTS = (
     "step_size", "max_answer_chars", "max_hypotheses", "max_completion_length",
-    "scoring_max_tokens", "prompts_per_rollout_batch", "rollouts_per_optimizer_step",
-    "per_device_train_batch_size", "gradient_accumulation_steps",
+    "max_result_chars", "scoring_max_tokens", "prompts_per_rollout_batch",
+    "rollouts_per_optimizer_step", "per_device_train_batch_size", "gradient_accumulation_steps",
 )
 """Fields that are None or whole numbers of at least 1."""
-_USED_WITH_ROLLOUTS = (
-    "consistency_beta", "max_hypotheses", "hypotheses_column", "prior_column", "belief",
-)
+_USED_WITH_ROLLOUTS = ("max_hypotheses", "hypotheses_column", "prior_column", "belief")
 """Fields that change nothing unless the rollouts' answers are hypotheses."""
 _USED_WITH_SCORES = (
     "elicitation", "answer_likelihood", "plausibility_temperature", "scoring_method",
@@ -51,7 +51,11 @@ _RULES: tuple[tuple[str, Callable[[Any], Any], str, str], ...] = (
      "be None without hypotheses_column", "it has the weights of what that column lists"),
     ("belief", lambda s: s.belief != "both" or s.credit in _TAKE_BOTH or s.credit not in CREDITS,
      "be 'model' or 'task' with this credit", f"'both' is for {', '.join(_TAKE_BOTH)}"),
+    ("last_state", lambda s: s.last_state != "answer" or s.belief != "model"
+     or not s.own_credit.replaces_outcome,
+     "be 'measured' with this credit and belief='model'", "every answer would be paid as right"),
     # TRL's, that would train wrongly in silence, or that TRL refuses late or cryptically
+    ("output_dir", lambda s: os.fspath(s.output_dir).strip(), "be a folder", "name one"),
     ("num_generations", lambda s: s.num_generations >= 2,
      "be at least 2", "one rollout of a prompt has nothing to be compared with"),
     ("beta", lambda s: s.beta >= 0, "be at least 0", "it weighs the KL divergence"),
@@ -157,6 +161,10 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         "same `step`, or of theirs in the same `state`: behind the same observation. None: the "
         "credit's own (`barl`: `none`).")
 
+    # Agents
+    max_result_chars: int = option(100_000,
+        "Longest result of a tool in characters; a longer one is cut, which its text says.")
+
     # Answers and hypotheses
     extraction: Extraction = option("boxed",
         "Text of a response that is read as its answer. `boxed`: the last box. `stated`: without "
@@ -179,12 +187,13 @@ class BARLConfig(RedactedArguments, GRPOConfig):
     belief: Literal["model", "task", "both"] = option("model",
         "Where the belief over hypotheses comes from. `model`: how likely the model finds each "
         "answer (the paper). `task`: prior and likelihoods of observations "
-        "(`observation_likelihood`, `hypothesis_rewards`); no answer is scored. `both`: their "
-        "product. `grpo` and `rloo` only log it.")
+        "(`observation_likelihood`, `hypothesis_rewards`); no answer is scored. `both`: what the "
+        "model finds likely at the prompt, times these. `grpo` and `rloo` only log it.")
     consistency_beta: float = option(1.0,
         "Weight of the reward discrepancy in the posterior, the paper's beta. From 0 (only "
-        "plausibility counts) to `inf` (any discrepancy eliminates a hypothesis). TRL's `beta` "
-        "is the KL coefficient.")
+        "plausibility counts) to `inf` (any discrepancy eliminates a hypothesis). `bayes`, and the "
+        "beliefs `task` and `both`, use it with `hypothesis_rewards` alone. TRL's `beta` is the KL "
+        "coefficient.")
     answer_likelihood: Literal["mean", "sum", "token_mean"] | None = option(None,
         "How an answer's plausibility follows from its token probabilities. `mean`: geometric "
         "mean (released code); it flatters long answers, whose later tokens are certain. `sum`: "
@@ -214,6 +223,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
     log_beliefs: bool = option(False,
         "Write each rollout batch of training to `beliefs/rollouts_<step>.parquet` in "
         "`output_dir`, for `barl inspect` (docs/inspector.md).")
+    push_beliefs: bool = option(False,
+        "Push `beliefs/` to the Hub with the model: whoever reads it sees the rollouts.")
 
     # Folders
     overwrite_output_dir: bool = option(False,
@@ -235,7 +246,12 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         except json.JSONDecodeError as error:  # its text may hold a token
             name = next(n for n in self._VALID_DICT_FIELDS if getattr(self, n) == error.doc)
             raise ValueError(f"{name} must be a JSON object: {error}.") from None
+        for name in self._VALID_DICT_FIELDS:
+            is_right = not name.endswith("_kwargs") or isinstance(getattr(self, name), dict | None)
+            self._must(name, is_right, "be a mapping", "names to values")
+        self.output_dir = os.path.abspath(str(self.output_dir))  # a tool may change the folder
         self.check_credit_options()
+        limit_waiting()
 
     @property
     def own_credit(self) -> Credit:
@@ -246,12 +262,18 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         is_whole = self.belief == "task" or (self.belief == "both" and credit.hypotheses == "truth")
         if is_whole:  # the task's belief is over all hypotheses
             changed["hypotheses"] = "rollouts"
+        if self.credit == "belief_critic" and self.belief != "model":
+            changed["replaces_outcome"] = True
         return credit._replace(**changed)
 
     @property
     def scores_answers(self) -> bool:
         """Whether the model scores answers, which costs a forward pass."""
         return self.belief != "task" and self.own_credit.hypotheses != "none"
+
+    def hears_rewards(self, are_predicted: bool) -> bool:
+        """Return whether the belief has a consistency: that of progress rewards knows the truth."""
+        return are_predicted or (self.belief == "model" and not self.own_credit.replaces_outcome)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -268,13 +290,16 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         given: Any = self.credit_options or {}
         return settings | {"credit_options": options | given}
 
-    def unused(self) -> str | None:
+    def unused(self, hears_rewards: bool = True) -> str | None:
         """Return a line that names the settings that change nothing; None if all have an effect."""
-        names = _USED_WITH_ROLLOUTS * (self.own_credit.hypotheses != "rollouts")
+        credit, said = self.own_credit, f"credit={self.credit!r} with belief={self.belief!r}"
+        names = _USED_WITH_ROLLOUTS * (credit.hypotheses != "rollouts")
         names += _USED_WITH_SCORES * (not self.scores_answers)
+        names += ("last_state",) * (credit.replaces_outcome and self.belief == "both")
+        names += ("consistency_beta",) * (credit.hypotheses != "rollouts" or not hears_rewards)
         changed = [name for name in names if getattr(self, name) != getattr(BARLConfig, name)]
         unused = ", ".join(f"{name}={getattr(self, name)!r}" for name in changed)
-        return f"credit={self.credit!r} does not use {unused}." if unused else None
+        return f"{said} does not use {unused}." if unused else None
 
     @property
     def _parameters(self) -> dict[str, Parameter]:
@@ -296,6 +321,10 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             self._must(name, is_kept, rule, way_out)
 
     def _refuse_other_values(self) -> None:
+        numbers = [one for one in fields(self) if isinstance(one.default, Real)]
+        for one in numbers:  # YAML reads 1e-6 as a text
+            rule, way_out = f"be a {type(one.default).__name__}", f"the default is {one.default!r}"
+            self._must(one.name, not isinstance(getattr(self, one.name), str), rule, way_out)
         for one in own_fields():
             value, default = getattr(self, one.name), f"the default is {one.default!r}"
             kind = BARLConfig.__annotations__[one.name]  # HfArgumentParser changes `one.type`

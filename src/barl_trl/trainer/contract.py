@@ -18,6 +18,7 @@ _PARAMETERS = {
     "trl.GRPOTrainer": {
         "__init__": "model reward_funcs args train_dataset eval_dataset processing_class ...",
         "_generate": "prompts",
+        "_get_tool_suffix_ids": "tool_messages",
         "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep ...",
         "_calculate_rewards": "inputs prompts completions completion_ids_list",
         "_generate_and_score_completions": "inputs",
@@ -43,13 +44,14 @@ _NAMES = {
     "temperature rollout_func use_vllm vllm_importance_sampling_correction "
     "vllm_importance_sampling_mode vllm_generation generation_kwargs generation_config _is_vlm "
     "_step _current_train_step_time _buffered_inputs ref_model tools environments chat_template "
-    "max_tool_calling_iterations _run_epoch _get_output_dir _tag_names _name _paper",
+    "max_tool_calling_iterations chat_template_kwargs _sync_tool_dicts _async_tool_dicts "
+    "async_loop _run_epoch _get_output_dir _tag_names _name _paper",
     "trl.GRPOConfig": "max_completion_length vllm_importance_sampling_mode num_generations "
-    "per_device_train_batch_size gradient_accumulation_steps generation_batch_size "
-    "steps_per_generation num_iterations loss_type importance_sampling_level "
+    "max_tool_calling_iterations per_device_train_batch_size gradient_accumulation_steps "
+    "generation_batch_size steps_per_generation num_iterations loss_type importance_sampling_level "
     "multi_objective_aggregation off_policy_mask_threshold scale_rewards use_vllm "
     "vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature beta "
-    "generation_kwargs chat_template_kwargs vllm_mode sync_ref_model",
+    "generation_kwargs chat_template_kwargs vllm_mode sync_ref_model trust_remote_code",
     "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs",
 }
 """Class -> its attributes and fields that barl-trl reads or sets."""

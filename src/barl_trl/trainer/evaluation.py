@@ -12,6 +12,8 @@ from datasets import Dataset
 from torch import Tensor
 from transformers import GenerationConfig, Trainer
 
+from ..graders.choices import COLUMN as OPTIONS
+
 # transformers warns of a sampling setting that greedy decoding ignores, unless it is the default
 GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "min_p": None}
 
@@ -96,6 +98,7 @@ def _solve(trainer: Any, dataset: Dataset) -> tuple[Tensor, Tensor]:
             [episode.completion for episode in episodes],
             [row["solution"] for row in problems],
             [episode.given_answer for episode in episodes],
+            [row.get(OPTIONS) for row in problems],
         )
         local = [
             (math.nan if reward is None else reward, episode.num_tokens)

@@ -1,93 +1,104 @@
-"""What the Hub gets: the model card with the settings and results of a run, and no secrets."""
+"""What the Hub gets: the model card with an example, settings and results; and pushes that fail."""
 
-import json
+import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pprint import pformat
+from typing import Any
 
+from accelerate.logging import get_logger
 from datasets import Dataset
-from huggingface_hub import ModelCard
+from huggingface_hub import ModelCard, get_session, get_token, set_client_factory
+from huggingface_hub.utils import _http
+from peft import PeftModel
+from transformers import TrainerCallback
+from transformers.utils.hub import hf_api
 from trl import GRPOConfig
 
-_Arguments: Any = GRPOConfig if TYPE_CHECKING else object
+from .records import FOLDER
+from .redaction import redacted
 
-_NAME = re.compile(r"secret|password|api_?key|^token$|(^|_)(hub|hf|auth|access)_token$", re.I)
-_VALUE = re.compile(r"\b(hf_|sk-)[\w-]{8,}|(?<=://)[^\s/@]+:[^\s/@]+(?=@)")
-_SETTINGS = ("step_size", "consistency_beta", "num_generations", "generation_batch_size")
+logger = get_logger(__name__)
+
+_SETTINGS = ("credit", "step_size", "consistency_beta", "num_generations", "generation_batch_size")
 _SETTINGS += ("max_completion_length", "temperature", "learning_rate", "beta", "loss_type", "seed")
 _RESULT = re.compile(
     r"(eval_)?reward(s/.*)?|completions/mean_length|barl/(?!scor|che|rec).*|.*accuracy"
 )
 
 
-def redacted(value: Any) -> Any:
-    """Return a value without secrets, which the name of a field tells, or the look of a text.
+def limit_waiting() -> None:
+    """Let a call to the Hub fail that gets no answer; huggingface_hub waits for some for ever.
 
-    Example:
-        >>> redacted({"token": "x", "vllm": {"api_key": "k", "url": "http://me:pw@host"}})
-        {'token': None, 'vllm': {'api_key': None, 'url': 'http://<SECRET>@host'}}
+    A minute, or HF_HUB_DOWNLOAD_TIMEOUT seconds. Limits that a call has stay.
     """
-    if isinstance(value, Mapping):
-        is_secret = {name: isinstance(name, str) and _NAME.search(name) for name in value}
-        return {n: None if is_secret[n] else redacted(value[n]) for n in value}
-    if type(value) in (list, tuple):
-        return type(value)(redacted(item) for item in value)
-    return _VALUE.sub("<SECRET>", value) if isinstance(value, str) else value
+    make: Any = getattr(_http, "_GLOBAL_CLIENT_FACTORY", None)  # no public name reads it
+
+    def limited():
+        client = make()
+        client.event_hooks["request"].append(_limit)
+        return client
+
+    if make and _limit not in get_session().event_hooks["request"]:
+        set_client_factory(limited)
 
 
-def redacted_command(argv: Sequence[str]) -> str:
-    r"""Return a command line without secrets, quoted for a shell.
-
-    Example:
-        >>> redacted_command(["barl", "--hub_token", "x", '--kwargs={"api_key": "k"}'])
-        'barl --hub_token <SECRET> \'--kwargs={"api_key": null}\''
-    """
-    words: list[str] = []
-    for word in argv:
-        option, equals, value = word.partition("=") if word[:2] == "--" else ("", "", word)
-        if value and _NAME.search((option or " ".join(words[-1:])).strip("-").replace("-", "_")):
-            value = "<SECRET>"
-        elif value[:1] in ("{", "["):
-            try:
-                value = json.dumps(redacted(json.loads(value)))
-            except ValueError:  # no JSON: it may hold anything
-                value = "<SECRET>"
-        words.append(option + equals + value)
-    return redacted(shlex.join(words).replace("'<SECRET>'", "<SECRET>"))
+def _limit(request: Any) -> None:
+    seconds = float(os.environ.get("HF_HUB_DOWNLOAD_TIMEOUT") or 60)
+    limits = request.extensions["timeout"]
+    request.extensions["timeout"] = {kind: limits[kind] or seconds for kind in limits}
 
 
-class RedactedArguments(_Arguments):
-    """Training arguments that are pickled, printed and sent to trackers without their secrets."""
+def reason(error: BaseException, args: Any) -> str:
+    """Return what a server, or its silence, said, in one line without the token that it got."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return redacted(text, args.hub_token, get_token())
 
-    def __getstate__(self) -> dict[str, Any]:  # transformers pickles and pushes them
-        return redacted(vars(self))
 
-    def __copy__(self):
-        copied = object.__new__(type(self))
-        copied.__dict__.update(vars(self))
-        return copied
+class Pushes(TrainerCallback):
+    """Keep records of rollouts out of what is pushed, and warn of each push that failed."""
 
-    def __deepcopy__(self, memo: dict[int, Any]):
-        copied = copy(self)
-        copied.__dict__.update(deepcopy(vars(self), memo))
-        return copied
+    def __init__(self, trainer: Any):
+        self._trainer, self._jobs = trainer, set()
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.to_dict()})"
+    def on_push_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        limit_waiting()
+        api: Any = hf_api()  # that of transformers' pushes, which pass on no patterns of ours
 
-    __str__ = __repr__
+        def upload_folder(*, ignore_patterns: Sequence[str] = (), **call: Any) -> Any:
+            held_back = [] if self._trainer.args.push_beliefs else [f"{FOLDER}/*"]
+            ignored = [*ignore_patterns, *held_back]
+            return type(api).upload_folder(api, ignore_patterns=ignored, **call)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name, as trackers get them."""
-        return redacted(super().to_dict())
+        api.upload_folder = upload_folder
+
+    def on_save(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        pushes = getattr(self._trainer, "push_in_progress", None)
+        for job in {*pushes.jobs} - self._jobs if pushes else ():
+            self._jobs.add(job)
+            job.add_done_callback(self._warn)
+
+    def _warn(self, job: Any) -> None:
+        if not job.cancelled() and (error := job.exception()):
+            logger.warning(
+                f"a checkpoint was not pushed: {reason(error, self._trainer.args)} Training goes "
+                f"on, and saves in {self._trainer.args.output_dir}."
+            )
+
+
+def write_card(trainer: Any, output_dir: str) -> None:
+    """Write the run's card beside an adapter, where PEFT would write one of its own."""
+    args, whole = trainer.args, str(trainer.args.output_dir)
+    if not Path(output_dir, "README.md").exists():
+        args.output_dir = output_dir
+        trainer.create_model_card(Path(args.hub_model_id or whole).name)
+        args.output_dir = whole
 
 
 def complete_card(trainer: Any) -> None:
-    """Add tables of settings, data and last results to the model card that TRL wrote.
+    """Give the card that TRL wrote an example, and tables of settings, data and last results.
 
     The settings are the usual ones, and BARL's if changed.
     """
@@ -109,18 +120,43 @@ def complete_card(trainer: Any) -> None:
         for name, value in logged.items()
         if value is not None and _RESULT.fullmatch(name)
     }
-    tables = _table("Settings", settings) + _table("Data", data)
-    tables += _table(f"Results after {trainer.state.global_step} steps", results)
-    path = Path(trainer.args.output_dir, "README.md")
-    card = ModelCard.load(path)
+    steps = f"Results after {trainer.state.global_step} steps"
+    tables = {"Settings": settings, "Data": data, steps: results}
+    path = Path(args.output_dir, "README.md")
+    card: Any = ModelCard.load(path)
     text = card.text.replace("[None](https://huggingface.co/None)", f"`{settings['model']}`")
-    before, place, after = text.partition("### Framework versions")  # in TRL's template
-    card.text = f"{before.rstrip()}\n\n{tables}{place}{after}"
+    # TRL's sections; its question is replaced
+    head, _, training, versions = re.split(r"^(?=##)(?!## Cit)", text, maxsplit=3, flags=re.M)
+    if args.credit != "barl":
+        weights = f"trained with BARL's trainer and the credit `{args.credit}`. BARL is a method"
+        training = training.replace("trained with BARL, a method", weights)
+    parts = {"head": head, "training": training, "versions": versions}
+    tables = {title: _cells(rows) for title, rows in tables.items()}
+    template = str(Path(__file__).with_name("model_card.md"))
+    options = _example(trainer) | parts | {"tables": tables, "template_path": template}
+    card = ModelCard.from_template(card.data, **options)
+    card.text = redacted(card.text)
     card.save(path)
 
 
-def _table(title: str, rows: Mapping[str, Any]) -> str:
+def _example(trainer: Any) -> dict[str, Any]:
+    """Return what the card's code needs to load the model, and to read a prompt of the run."""
+    args, rows = trainer.args, trainer.train_dataset
+    row = rows[0] if isinstance(rows, Dataset) else (trainer._inputs or [{"prompt": ""}])[0]
+    folder = os.path.relpath(args.output_dir)
+    is_adapter = isinstance(trainer.accelerator.unwrap_model(trainer.model), PeftModel)
+    return {
+        "name": trainer.hub_model_id or (args.output_dir if ".." in folder else folder),
+        "auto": ("peft", "AutoPeftModel") if is_adapter else ("transformers", "AutoModel"),
+        "remote": ", trust_remote_code=True" * bool(args.trust_remote_code),
+        "prompt": pformat(row["prompt"], width=100, sort_dicts=False),
+        "is_chat": not isinstance(row["prompt"], str),
+        "chat_options": args.chat_template_kwargs or {},
+        "tools": trainer.tools,
+        "length": args.max_completion_length or 1024,
+    }
+
+
+def _cells(rows: Mapping[str, Any]) -> list[list[str]]:
     pairs = [(name, " ".join(str(value).split())) for name, value in redacted(rows).items()]
-    cells = [[cell.replace("|", r"\|").replace("`", "'") for cell in pair] for pair in pairs]
-    lines = [f"| {name} | `{text}` |\n" for name, text in cells]
-    return f"### {title}\n\n| | |\n|---|---|\n{''.join(lines)}\n" if rows else ""
+    return [[cell.replace("|", r"\|").replace("`", "'") for cell in pair] for pair in pairs]

@@ -3,10 +3,15 @@
 Nothing here changes a weight. docs/metrics.md says of each metric what is healthy.
 """
 
+import io
+import json
 import math
-from collections import Counter
+import sys
+from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import chain
+from operator import or_
 from statistics import fmean
 from typing import Any
 
@@ -14,45 +19,47 @@ import torch
 from accelerate.utils import gather_object
 from jaxtyping import Float
 from torch import Tensor
+from torch.distributions import Categorical
 from transformers import TrainerCallback
 
 from ..credit.rollouts import ScoredRollouts, at_last_state
 from ..credit.token_weights import TokenWeights
 from ..hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
 from ..posterior import discrepancy, task_belief
+from ..rewards import calls_tool
+from .boundary import readable
 from .records import likeliest
 
-LOW = {
-    "truth_mass": (
-        (1e-3, 10),
-        "the true answers count for nothing. The model may write answers in another form than "
-        "solution_column has them, or not understand the elicitation: change either, or try "
-        "consistency_beta=0. With the task's belief, observation_likelihood rules them out.",
-    ),
-    "belief_shift": (
-        (1e-2, 10),
-        "the belief does not move within a rollout, so that all steps weigh alike. The model may "
-        "not understand the elicitation (change it), or the observations may rule nothing out. "
-        "credit='grpo' saves the scoring.",
-    ),
-    "outcome_gain": (
-        (0.7, 3),
-        "the belief favours wrong answers, and takes signal away that plain RL has (1). Try "
-        "consistency_beta=inf, else credit='grpo'.",
-    ),
-}
-"""Metric -> its bound, the number of rollout batches in a row (10 if chance may cause one) after
-which it is said that the metric is below it, and what that means."""
-
-_LOSS = (
-    "loss stays near 0 by construction: the weights of a rollout batch have mean 0. reward says "
-    "whether the model learns."
-)
+_SIGNS = {
+    "truth_mass": (1, 10, "the true answers count for nothing."),
+    "belief_shift": (1, 10, "the belief does not move within a rollout."),
+    "outcome_gain": (1, 3, "the belief favours wrong answers; plain RL has 1. Try credit='grpo'."),
+    "observations_unusable": (0.5, 3, "the task's functions return NaN or infinity."),
+    "observations_contradicted": (0.5, 3, "no hypothesis allows them, so they are left out."),
+    "truth_not_given": (0.5, 3, "lists lack the truth, or its prior weight is 0. It is added."),
+    "unusable_lists": (0.5, 3, "rows have no usable list in hypotheses_column."),
+    "unusable_priors": (0.5, 3, "rows have no usable weights in prior_column."),
+    "equal": (1, 3, "observation_likelihood tells no hypothesis from another."),
+    "numbers": (0.5, 1, "observation_likelihood returns numbers beyond 1e6, or some above 0, none "
+                "below, as probabilities are: return logarithms, and -inf for what cannot be."),
+    "no_hypothesis": (0.5, 1, "no prompt of a rollout batch has a hypothesis: nothing is learned. "
+                      "They are true answers, lists in hypotheses_column or, without a truth, "
+                      "rollouts' answers."),
+    "outcome_mismatch": (1, 1, "this share of rewards is not what the credit takes in their place, "
+                         "reward_weights for the true answer and 0 for others, and is not trained. "
+                         "Give outcome_under, or mark costs (docs/beliefs.md)."),
+}  # fmt: skip
+"""Bad sign -> in what share of the last ten rollout batches, after how many it is said, and what it
+means. With a share of 1 so many in a row must have it, 10 if chance may cause one."""
+_OF_MODEL = " The model may not understand the elicitation, or write answers in another form than "
+_OF_MODEL += "solution_column has them: change either. credit='grpo' saves the scoring."
+_OF_TASK = " The prior or observation_likelihood is wrong, or rollouts bring no observations."
 _OF_BARL = (
-    "credit='barl' with several turns: who asks a question looks no better than who answers at "
-    "once. V(t) assumes that a rollout believes what it answered, and that other hypotheses would "
-    "have brought the same observations (docs/method.md). credit='belief_critic' assumes neither."
+    "credit='barl' with several turns: who asks looks no better than who answers at once. V(t) "
+    "assumes that a rollout believes what it answered, and would have observed the same under "
+    "other hypotheses (docs/method.md). credit='belief_critic' assumes neither."
 )
+_LIMITS = "max_completion_length, of agents also max_tool_calling_iterations"
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
 _OF_TRUTHS = "truth_mass discrepancy outcome_gain observation_gain value_spread_equal_outcome"
@@ -68,39 +75,47 @@ class BatchLog(TrainerCallback):
 
     def __init__(self, trainer: Any):
         self._trainer = trainer
-        self._no_answer: list[float] = []  # share in each batch whose answers were read from texts
-        self._in_a_row = Counter[str]()
+        self._no_answer: list[Any] = []  # shares of each batch whose answers were read from texts
+        lengths = {name: n if share == 1 else 10 for name, (share, n, _) in _SIGNS.items()}
+        self._signs = {name: deque[float](maxlen=length) for name, length in lengths.items()}
         self._scoring = self._training = 0.0  # seconds so far
-        self._say_too_long(trainer.args.max_completion_length)
 
     def log_rollouts(
         self, batch: Any, local_rollouts: ScoredRollouts, weighed: TokenWeights
     ) -> None:
         """Log this process's part of a `RolloutBatch`. All processes must call this together."""
         trainer, scored, generated = self._trainer, batch.scored, batch.generated
-        sequences = zip(generated.prompt_ids, generated.completion_ids, strict=True)
-        longest = max(len(prompt) + len(completion) for prompt, completion in sequences)
-        local = longest, scored.likelihoods.num_tokens, [*map(len, scored.turns)]
-        lengths, tokens, turns = zip(*gather_object([local]), strict=True)
+        ends = [*map(or_, scored.is_cut_off, map(calls_tool, generated.completions))]
+        local = scored.likelihoods.num_tokens, [*map(len, scored.turns)], ends
+        tokens, turns, cut_off = zip(*gather_object([local]), strict=True)
         metrics = hypothesis_metrics(scored.sets, scored.answers)
+        if share := metrics.get("uncompared"):
+            text = f"{share:.1%} of a batch's answers take a parser too long to be compared with "
+            trainer._say_once("uncompared", f"{text}others: each is a hypothesis of its own.")
         if generated.given_answers is None:
-            self._no_answer.append(metrics["no_answer"])
+            pairs = zip(scored.answers, chain.from_iterable(cut_off), strict=True)
+            is_lost = fmean(answer is None and is_cut for answer, is_cut in pairs)
+            self._no_answer.append((metrics["no_answer"], is_lost))
         if local_rollouts.belief.shape[2]:
             metrics["scoring_tokens"] = sum(tokens)
         else:
             metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
-        if scored.given is not None:
-            metrics |= given_metrics(scored.given)
+        metrics |= {} if scored.given is None else given_metrics(scored.given)
         metrics |= _means_of_processes(trainer, batch, local_rollouts, weighed)
         if not trainer.credit.needs_truth:
             metrics["answer_entropy"] = _entropy_of_votes(scored, trainer.num_generations)
         metrics = {name: value for name, value in metrics.items() if not math.isnan(value)}
-        logged = trainer._metrics["train"]
+        signs, logged = _bad_signs(trainer, metrics, batch.outcomes), trainer._metrics["train"]
         for name, value in metrics.items():
             logged[f"barl/{name}"].append(value)
         self._scoring += sum(logged.get("barl/scoring_seconds", [])[-1:])
-        self._say_too_long(max(lengths))
-        self._advise(metrics, [*chain.from_iterable(turns)])
+        counts = [*chain.from_iterable(turns)]
+        trainer._say_once("turns", _turn_advice(trainer, min(counts), max(counts)))
+        is_used = trainer._accuracy_rewards or trainer.credit.hypotheses == "rollouts"
+        if trainer.reads_boxes and self._no_answer and is_used:
+            said = no_answer_advice(*map(fmean, zip(*self._no_answer, strict=True)), limit=_LIMITS)
+            trainer._say_once("barl/no_answer", said)
+        self._tell_signs(metrics, signs)
         self.log_table(_table_rows(scored, local_rollouts, weighed))
 
     def check_rewards(self, rewards: Float[Tensor, "rollout function"]) -> Tensor:
@@ -114,22 +129,15 @@ class BatchLog(TrainerCallback):
         """
         trainer, is_infinite = self._trainer, rewards.isinf()
         if rewards.isnan().all() and trainer.credit.needs_truth:
-            trainer._say_once(
-                "no reward",
-                f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN "
-                "or None for each, so that nothing is learned from them.",
-            )
+            text = f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned "
+            trainer._say_once("no reward", f"{text}NaN or None for each, and nothing is learned.")
         if not is_infinite.any():
             return rewards
         if not trainer.state.global_step:
-            row, column = is_infinite.nonzero()[0].tolist()
-            raise ValueError(
-                f"{trainer.reward_func_names[column]} must return finite rewards, got "
-                f"{rewards[row, column].item()}: return None for a completion without a reward."
-            )
-        share = is_infinite.any(dim=1).float().mean().item()
-        metrics = trainer._metrics["train" if trainer.model.training else "eval"]
-        metrics["infinite_rewards"].append(share)
+            name = trainer.reward_func_names[int(is_infinite.nonzero()[0, 1])]
+            raise ValueError(f"{name} must return finite rewards or None, got infinity.")
+        logged = trainer._metrics["train" if trainer.model.training else "eval"]
+        logged["infinite_rewards"].append(is_infinite.any(dim=1).float().mean().item())
         return rewards.masked_fill(is_infinite, math.nan)
 
     def log_clipped_ratios(self, output: Mapping[str, Any]) -> None:
@@ -137,17 +145,16 @@ class BatchLog(TrainerCallback):
         TRL's `_generate_and_score_completions` returned. TRL logs only what came of them.
         """
         trainer, ratio = self._trainer, output["importance_sampling_ratio"]  # (B, L) or (B, 1)
-        bounds = [0.0]  # what a ratio beyond a bound became
-        if not trainer.vllm_importance_sampling_mode.endswith("mask"):
-            names = ("vllm_importance_sampling_clip_min", "vllm_importance_sampling_clip_max")
-            bounds = [bound for name in names if (bound := getattr(trainer, name)) is not None]
+        names = [f"vllm_importance_sampling_clip_{of}" for of in ("min", "max")]
+        bounds = [bound for name in names if (bound := getattr(trainer, name)) is not None]
+        if trainer.vllm_importance_sampling_mode.endswith("mask"):
+            bounds = [0.0]  # what a ratio beyond a bound became
         mask = (output["completion_mask"] * output.get("tool_mask", 1)).bool()
         is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))
         counts = torch.stack([(is_clipped & mask).sum(), mask.sum()])
         clipped, number = trainer.accelerator.reduce(counts, reduction="sum").tolist()
-        metrics = trainer._metrics["train" if trainer.model.training else "eval"]
-        name = "sampling/importance_sampling_ratio/frac_clipped"
-        metrics[name].append(clipped / max(number, 1))
+        logged = trainer._metrics["train" if trainer.model.training else "eval"]
+        logged["sampling/importance_sampling_ratio/frac_clipped"].append(clipped / max(number, 1))
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         metrics = self._trainer._metrics["train"]
@@ -163,61 +170,81 @@ class BatchLog(TrainerCallback):
         it has empty dictionaries, so that the table's columns stay equally long.
         """
         rows, logs = gather_object(local_rows), self._trainer._logs
+        for name in ("prompt", "completion", "advantages"):
+            last = [logs[name].pop() for _ in range(min(len(rows), len(logs[name])))][::-1]
+            pairs = zip(rows[len(rows) - len(last) :], last, strict=True)
+            own = [row.get("advantage", of_trl) for row, of_trl in pairs]
+            logs[name].extend(own if name == "advantages" else map(_table_cell, last))
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors != "replace":
+            with suppress(OSError):
+                sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
         for column in ("hypotheses", "step_values"):
             logs["extra"][column].extend(row.get(column) for row in rows)
-        if "advantage" in rows[0]:
-            advantages = logs["advantages"]
-            for _ in range(min(len(rows), len(advantages))):
-                advantages.pop()
-            advantages.extend(row["advantage"] for row in rows)
 
-    def _advise(self, metrics: Mapping[str, float], turns: list[int]) -> None:
-        """Say what a batch's metrics and numbers of turns mean, each once in a run."""
-        trainer, credit = self._trainer, self._trainer.credit
-        if credit.value_normalization != "none":
-            trainer._say_once("loss", _LOSS)
-        if trainer.reads_boxes and self._no_answer:
-            trainer._say_once("barl/no_answer", no_answer_advice(fmean(self._no_answer)))
-        trainer._say_once("turns", _turn_advice(trainer, min(turns), max(turns)))
-        for name, ((bound, batches), text) in LOW.items():
-            is_meant = trainer.args.credit == "barl" or name != "outcome_gain"  # BARL's weights
-            if name in metrics and is_meant and credit.hypotheses != "none":
-                is_low = metrics[name] < bound
-                self._in_a_row[name] = is_low * (self._in_a_row[name] + 1)
-                if self._in_a_row[name] >= batches:
-                    said = f"barl/{name} is {metrics[name]:.2g}, and stays low: {text}"
-                    trainer._say_once(f"barl/{name}", said)
+    def _tell_signs(self, metrics: Mapping[str, float], signs: Mapping[str, float]) -> None:
+        """Say which bad signs recur, and what they mean."""
+        for name, sign in signs.items():
+            share, batches, text = _SIGNS[name]
+            recent = self._signs[name]
+            recent.append(sign)
+            if len(recent) >= batches and min(sign, fmean(recent)) >= share:
+                if name in ("truth_mass", "belief_shift"):
+                    text += _OF_TASK if self._trainer.args.belief != "model" else _OF_MODEL
+                value = f"barl/{name} is {metrics[name]:.2g}: " if name in metrics else ""
+                about = "belief_shift" if name == "equal" else name
+                self._trainer._say_once(f"barl/{about}", value + text)
 
-    def _say_too_long(self, length: int | None) -> None:
-        config = self._trainer.model.config.get_text_config()
-        positions = getattr(config, "max_position_embeddings", None)
-        if positions and length and length > positions:
-            self._trainer._say_once(
-                "positions",
-                f"{length} tokens are more than the model's {positions} positions, after which "
-                f"its tokens are of little use: max_completion_length={positions} less the prompt "
-                "is the most.",
-            )
+
+def _bad_signs(trainer: Any, metrics: dict[str, float], outcomes: Tensor) -> dict[str, float]:
+    """Return a batch's bad signs, from 0 to 1; remove from its metrics what is no metric.
+
+    While all rewards tie, a metric of the belief is no sign.
+    """
+    equal, positive, large = (metrics.pop(f"_{name}", 0) for name in ("equal", "positive", "large"))
+    signs = {name: min(metrics.get(name, 0.0), 1.0) for name in [*_SIGNS][3:8]}
+    if trainer.args.belief == "model" and trainer.args.prior_column is None:
+        signs["truth_not_given"] = 0.0  # such a list need not have it
+    is_lost = max(signs["observations_unusable"], signs["observations_contradicted"]) >= 0.5
+    signs["equal"] = equal == 1 and not is_lost
+    signs["numbers"] = positive == 1 or large > 0
+    signs["no_hypothesis"] = metrics["unusable_truths"] == 1
+    signs["outcome_mismatch"] = metrics.get("outcome_mismatch", 0) > 0
+    of_groups = outcomes.view(-1, trainer.num_generations)
+    if trainer.credit.hypotheses == "none" or (of_groups == of_groups[:, :1]).all():
+        return signs
+    least = 0.1 / max(1, metrics.get("hypotheses_per_prompt", 1))  # each of many has little
+    bounds = {"truth_mass": min(1e-3, least), "belief_shift": 0 if is_lost else 1e-2}
+    if trainer.args.credit == "barl":  # it says something of BARL's weights alone
+        bounds["outcome_gain"] = 0.7
+    low = {name: metrics[name] < bound for name, bound in bounds.items() if name in metrics}
+    return signs | low
+
+
+def _table_cell(messages: Any) -> Any:
+    """Return a prompt or completion as TRL can print it, and write it into a column with others."""
+    messages = readable(messages)
+    for message in messages if isinstance(messages, list) else ():
+        for call in message.get("tool_calls") or ():
+            given = call["function"]["arguments"]  # of any type, in every call
+            given = given if isinstance(given, dict) else {"arguments": given}
+            call["function"]["arguments"] = json.dumps(given, ensure_ascii=False, default=str)
+    return messages
 
 
 def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
     """Return a warning of a credit that misleads where rollouts have `few` to `many` turns."""
     name, options = trainer.args.credit, trainer.args.settings["credit_options"]
-    if name == "barl":
+    if many > 1 and name == "barl":
         is_wrong = options.get("outcome_mode") == "hypothesis"
-        text = _OF_BARL + " outcome_mode='hypothesis' is wrong for the same reason." * is_wrong
-        return text if many > 1 else None
-    biased = {
-        "gain_normalization='joint'": options.get("gain_normalization") == "joint",
-        "credit_baseline='step'": trainer.credit.credit_baseline == "step",
-        "credit='delta_belief'": name == "delta_belief",
-    }
-    setting = next((setting for setting, is_biased in biased.items() if is_biased), None)
-    text = (
+        return _OF_BARL + " outcome_mode='hypothesis' is wrong for the same reason." * is_wrong
+    is_joint = name != "barl" and options.get("gain_normalization") == "joint"
+    setting = "gain_normalization='joint'" if is_joint else f"credit={name!r}"
+    if not (is_joint or name == "delta_belief") or not few < many or many < 2:
+        return None
+    return (
         f"{setting} compares or sums the n-th turns of rollouts, which have {few} to {many}: that "
         "is biased where the model decides when to stop. Try credit='belief_critic'."
     )
-    return text if setting and few < many and many > 1 else None
 
 
 def _means_of_processes(
@@ -230,11 +257,9 @@ def _means_of_processes(
     totals: Any = torch.cat([moments.flatten(), *sums.values()])
     totals = trainer.accelerator.reduce(totals, reduction="sum")
     moments, pairs = totals[: moments.numel()].view_as(moments), totals[moments.numel() :]
-    means = {
-        name: total / number if number else math.nan
-        for name, (total, number) in zip(sums, pairs.view(-1, 2).tolist(), strict=True)
-    }
-    means["outcome_r2"] = _r2(moments)
+    total, number = pairs.view(-1, 2).unbind(dim=1)
+    averages = (total / number).where(number > 0, math.nan).tolist()
+    means = dict(zip(sums, averages, strict=True)) | {"outcome_r2": _r2(moments)}
     if sums:
         is_equal = (of_groups == of_groups[:, :1]).all(dim=1)
         values: Any = trainer.accelerator.gather(_mean_values(rollouts, weighed))
@@ -255,19 +280,30 @@ def _local_sums(
     seen = torch.zeros_like(rollouts.step_mask)
     for row, ends, turns in zip(seen, scored.step_ends, scored.turns, strict=True):
         stops = {turn.stop for turn in turns if turn.has_observation}
-        row[: len(ends)] = torch.tensor([end in stops for end in ends], dtype=torch.bool)
-    truth = rollouts.belief[..., 0]
+        row[: len(ends)] = row.new_tensor([end in stops for end in ends])
+    truth, has_belief = rollouts.belief[..., 0], rollouts.hypothesis_mask[:, 1:]
     if trainer.credit.hypotheses == "truth":
         sums = {name: sums[name] for name in sums if name not in _OF_SEVERAL}
         truth = rollouts.truth_plausibility  # alone it has all of the posterior
-    sums["observation_gain"] = _sum(truth[:, 1:] - truth[:, :-1], seen)
-    if belief == "task" and rollouts.rewards is None:
+        has_belief = rollouts.hypothesis_mask
+    sums["observation_gain"] = _sum(
+        truth[:, 1:] - truth[:, :-1], seen & has_belief.any(dim=1)[:, None]
+    )
+    if not trainer._hears_rewards:
         del sums["discrepancy"]
+    has_truth = seen.new_tensor([bool(one and one.has_truth) for one in scored.local_sets])
+    if trainer.credit.replaces_outcome:
+        outcomes, costs = batch.local(batch.outcomes), rollouts.costs
+        replaced = rollouts.outcomes_if_true[:, 0] + (0 if costs is None else costs)
+        is_wrong = ~torch.isclose(outcomes, replaced, atol=1e-4)
+        sums["outcome_mismatch"] = _sum(is_wrong, has_truth & outcomes.isfinite())
     if belief != "model":
         is_text = not generated.has_tools and generated.masks is None
-        has_truth = seen.new_tensor([bool(one and one.has_truth) for one in scored.local_sets])
         seen = rollouts.step_mask if is_text else seen  # each step of a text may tell something
         sums |= _evidence_sums(rollouts, scored.evidence, has_truth, seen)
+    elif scored.evidence is not None:  # it has predicted rewards
+        count = rollouts.step_mask.sum().double()
+        sums["observations_unusable"] = torch.stack([count * 0 + scored.evidence.unusable, count])
     steps = rollouts.step_mask.sum(dim=1)
     sums["steps_per_rollout"] = _sum(steps, steps >= 0)
     return sums
@@ -281,7 +317,7 @@ def _sum(values: Tensor, mask: Tensor) -> Tensor:
 def _belief_sums(rollouts: ScoredRollouts, weighed: TokenWeights) -> dict[str, Tensor]:
     """Sum what describes the beliefs and values of rollouts that have a weight.
 
-    The values of a right rollout and of one with the same history that answers y_j differ by the
+    The values of a right rollout and of one that answers y_j with the same history differ by the
     outcome gain 1 + w_0(t) - w_j(t), with the posterior w; in plain RL by 1 (docs/credit.md).
     """
     belief, state_mask = rollouts.belief, rollouts.state_mask
@@ -297,8 +333,8 @@ def _belief_sums(rollouts: ScoredRollouts, weighed: TokenWeights) -> dict[str, T
     entropy, values = torch.special.entr(belief).sum(dim=(1, 2)), _mean_values(rollouts, weighed)
     return {
         "value": _sum(values, values.isfinite()),
-        "posterior_entropy": _sum(entropy / states, is_weighed),
-        "truth_mass": _sum(belief[..., 0].sum(dim=1) / states, is_weighed),
+        "posterior_entropy": _sum(entropy / states, has_wrong),
+        "truth_mass": _sum(belief[..., 0].sum(dim=1) / states, has_wrong),
         "belief_shift": _sum(shift, has_wrong & (states > 1)),
         "discrepancy": _sum(gaps.sum(dim=1) / wrong.sum(dim=1), has_wrong),
         "outcome_gain": _sum(gains[:, :-1], rollouts.step_mask & (answered > 0)[:, None]),
@@ -309,19 +345,25 @@ def _evidence_sums(
     rollouts: ScoredRollouts, evidence: Any, has_truth: Tensor, is_observation: Tensor
 ) -> dict[str, Tensor]:
     """Sum what observations, (B, T), did to beliefs; of `has_truth`, (B,), 0 is the truth."""
-    _, steps, size = evidence.observation_logps.shape  # other processes may have more of them
-    exists = rollouts.hypothesis_mask.any(dim=1)
-    log_prior = evidence.log_prior.masked_fill(~rollouts.hypothesis_mask[:, :size], -math.inf)
-    _, is_contradicted = task_belief(log_prior, evidence.observation_logps)
-    contradicted = _sum(is_contradicted.double(), is_observation[:, :steps] & exists[:, None])
+    logps = evidence.observation_logps
+    exists = rollouts.hypothesis_mask[:, : logps.shape[2]]  # other processes may have more of them
+    has_belief = exists[:, 1:].any(dim=1)
+    _, is_contradicted = task_belief(evidence.log_prior.masked_fill(~exists, -math.inf), logps)
+    is_seen = is_observation[:, : logps.shape[1]] & exists.any(dim=1)[:, None]
+    contradicted = _sum(is_contradicted, is_seen)
     unusable = torch.stack([contradicted[1] * 0 + evidence.unusable, contradicted[1]])
+    is_equal = ((logps == logps[..., :1]) | ~exists[:, None]).all(dim=2)
+    is_told = exists[:, None] & (logps != 0)
     first, last = rollouts.belief[:, 0], at_last_state(rollouts.belief, rollouts.state_mask)
     return {
-        "entropy_before": _sum(torch.special.entr(first).sum(dim=1), exists),
-        "entropy_after": _sum(torch.special.entr(last).sum(dim=1), exists),
-        "truth_mass_after": _sum(last[:, 0], exists & has_truth),
+        "entropy_before": _sum(torch.special.entr(first).sum(dim=1), has_belief),
+        "entropy_after": _sum(torch.special.entr(last).sum(dim=1), has_belief),
+        "truth_mass_after": _sum(last[:, 0], has_belief & has_truth),
         "observations_contradicted": contradicted,
         "observations_unusable": unusable,
+        "_equal": _sum(is_equal, is_seen & has_belief[:, None]),
+        "_positive": _sum(logps > 0, is_told),
+        "_large": _sum(logps.isfinite() & (logps.abs() > 1e6), is_told),
     }
 
 
@@ -362,8 +404,7 @@ def _entropy_of_votes(scored: Any, group_size: int) -> float:
     for hypotheses, listed in zip(scored.sets, lists, strict=True):
         if hypotheses is not None and not hypotheses.has_truth and listed is None:
             votes = Counter(member for member in hypotheses.members if member is not None)
-            shares = [number / votes.total() for number in votes.values()]
-            entropy = -sum(share * math.log(share) for share in shares)
+            entropy = Categorical(torch.tensor([*votes.values()]).double()).entropy().item()
             entropies.append(entropy / math.log(max(group_size, 2)))
     return fmean(entropies) if entropies else math.nan
 
@@ -376,11 +417,11 @@ def _table_rows(
     means = (weighed.weights.sum(dim=1) / weighed.mask.sum(dim=1).clamp(min=1)).tolist()
     columns = scored.local_sets, weighed.values, scored.step_ends, means, local_rollouts.members
     table = []
-    for n, (hypotheses, values, ends, mean, member) in enumerate(zip(*columns, strict=True)):
+    for hypotheses, values, ends, mean, member, masses in zip(*columns, belief, strict=True):
         shown = list(hypotheses.answers) if hypotheses else []
         if belief.shape[2]:
             truth = 0 if hypotheses and hypotheses.has_truth else None
-            shown = [shown[i] for i in likeliest(belief[n, :, : len(shown)], truth, member)]
+            shown = [shown[i] for i in likeliest(masses[:, : len(shown)], truth, member)]
         values = [round(value, 4) for value in values[: len(ends)].tolist()]
         table.append({"hypotheses": shown or None, "step_values": values, "advantage": mean})
     return table

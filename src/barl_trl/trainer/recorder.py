@@ -50,7 +50,7 @@ class RolloutRecorder(TrainerCallback):
         (B, L) or (B, 1).
         """
         now, accelerator = time.perf_counter(), self._trainer.accelerator
-        step = self._trainer.state.global_step
+        step = self._trainer.state.global_step + 1  # as the log counts
         self._parts = 0 if step != self._step else self._parts + 1
         self._step = step
         tables = gather_object([self._local_records(batch, rollouts, weighed, output)])

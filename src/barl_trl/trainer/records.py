@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-VERSION = 3
+from .redaction import redacted
+
+VERSION = 4
 """Version of the schema. Readers refuse files of a later version."""
 
 SCHEMA = pa.schema(
@@ -77,7 +79,7 @@ _NAME = re.compile(r"rollouts_(\d+)(?:_(\d+))?\.parquet")
 
 
 def file_name(step: int, part: int = 0) -> str:
-    """Return the name of the file with the rollouts that were generated after `step` steps.
+    """Return the name of the file with the rollouts that `step`, from 1, is the first to train on.
 
     An optimizer step may take several rollout batches: `part` is their number, from 0.
     """
@@ -93,12 +95,12 @@ def record_files(folder: Path) -> list[tuple[int, Path]]:
 
 
 def forget_from(folder: Path, step: int) -> None:
-    """Delete the files of rollouts that were generated after `step` steps or more.
+    """Delete the files of rollouts of the steps after `step`.
 
     A run that begins, or goes on from a checkpoint, generates these rollouts anew, perhaps at other
     steps. Unfinished files of a killed run are deleted, too.
     """
-    undone = [path for file_step, path in record_files(folder) if file_step >= step]
+    undone = [path for file_step, path in record_files(folder) if file_step > step]
     for path in [*undone, *folder.glob("rollouts_*.partial")]:
         path.unlink(missing_ok=True)
 
@@ -134,7 +136,7 @@ def write_records(path: Path, tables: Sequence[pa.Table], metadata: Mapping[str,
     path.parent.mkdir(parents=True, exist_ok=True)
     model = metadata.get("model")
     shown = {"model": Path(model).name} if model and Path(model).is_absolute() else {}
-    texts = {"barl_trl": json.dumps({"version": VERSION, **metadata, **shown})}
+    texts = {"barl_trl": json.dumps(redacted({"version": VERSION, **metadata, **shown}))}
     partial = path.with_suffix(".partial")
     pq.write_table(
         pa.concat_tables(tables).replace_schema_metadata(texts),
@@ -185,6 +187,9 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
                 table = table.append_column(field, pa.nulls(len(table), field.type))
             elif schema.field(name) != field:
                 raise ValueError(f"another column {name}")
+        if version < 4 and metadata.get("source") == "training" and "step" in columns:
+            steps = pa.array(table["step"].to_numpy() + 1)  # it counted the steps that were done
+            table = table.set_column(table.column_names.index("step"), SCHEMA.field("step"), steps)
     except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError) as error:
         reason = " ".join(str(error).split()).removesuffix(".")
         raise ValueError(f"{path} must be a file of rollout records, got {reason}.") from None

@@ -7,6 +7,7 @@ transformers and TRL save it has the moving reference of `sync_ref_model` and, w
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import torch
 from accelerate.logging import get_logger
@@ -23,8 +25,11 @@ from datasets import Dataset
 from filelock import FileLock, Timeout
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
-from transformers.trainer_utils import sort_checkpoints
 from trl import GRPOTrainer
+
+from .hub import Pushes
+from .records import FOLDER
+from .redaction import redacted
 
 logger = get_logger(__name__)
 
@@ -66,11 +71,17 @@ def one_writer(folder: Path) -> Iterator[None]:
         yield
 
 
+def _checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints in a folder in the order of steps; times of files may be wrong."""
+    found = [one for one in folder.glob("checkpoint-*") if one.name[11:].isdecimal()]
+    return sorted(found, key=lambda one: int(one.name[11:]))
+
+
 def left_in(folder: Path, *, is_unfinished: bool = False) -> list[Path]:
     """Return what an earlier run left in a folder; if it `is_unfinished`, what it wrote last."""
-    patterns = _RESULTS if is_unfinished else ("checkpoint-*", *_RESULTS, *_RECORDS)
-    paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-    return [p for p in paths if p.name[11:].isdecimal() or not p.name.startswith("checkpoint-")]
+    patterns = _RESULTS if is_unfinished else (*_RESULTS, *_RECORDS)
+    files = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    return files if is_unfinished else _checkpoints(folder) + files
 
 
 def clear(folder: Path) -> None:
@@ -93,23 +104,29 @@ def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = Fals
     checkpoint if there is one; or `false`. Recipes and the shell give these as texts.
 
     Raises:
-        ValueError: There is no such checkpoint, or it is incomplete; or an earlier run has left
-            something in `output_dir`, which is neither resumed nor overwritten.
+        ValueError: There is no such checkpoint, or it is incomplete; an earlier run has left
+            something in `output_dir`, which is neither resumed nor overwritten; or a file lies
+            there where the run needs a folder.
     """
     folder, choice = Path(args.output_dir), str(resume or False).lower()
-    checkpoint, faults = None, []
+    for path in (folder, folder / FOLDER, folder / "completions"):
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"output_dir must have a folder {path}, got a file: move it away.")
+    checkpoint, faults, places = None, [], _checkpoints(folder)
     if choice in ("true", "auto"):
         checkpoint, faults = last_checkpoint(folder, args.max_steps)
-        if checkpoint is None and faults and args.allow_inexact_resume:
-            checkpoint = sort_checkpoints(str(folder))[-1]
     elif choice != "false":
-        fault = _fault(str(resume), args.max_steps)
-        faults = [f"{resume}: {fault}"] * bool(fault)
-        checkpoint = str(resume) if args.allow_inexact_resume or not fault else None
+        places = [Path(str(resume))]
+        fault = _fault(places[0], args.max_steps)
+        checkpoint, faults = (None, [f"{resume}: {fault}"]) if fault else (str(resume), [])
+    if checkpoint is None and faults and args.allow_inexact_resume:
+        # a run has a state in its folder, too, from which transformers would go on
+        is_one = places[-1].name.startswith("checkpoint-") or any(places[-1].glob("rng_state*"))
+        checkpoint = str(places[-1]) if is_one else None
     if checkpoint is None and choice not in ("auto", "false"):
         raise ValueError(
             "resume_from_checkpoint must be a complete checkpoint, got "
-            f"{'; '.join(faults) or 'none'}: take another, or set allow_inexact_resume with a path."
+            f"{'; '.join(faults) or 'none'}: take another, or set allow_inexact_resume."
         )
     if faults:
         logger.warning(f"not complete: {'; '.join(faults)}. Resuming from {checkpoint}.")
@@ -126,23 +143,19 @@ def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = Fals
 def last_checkpoint(folder: str | Path, max_steps: int = -1) -> tuple[str | None, list[str]]:
     """Return the last checkpoint in a folder with no fault, and the faults of later ones."""
     faults = []
-    for checkpoint in reversed(sort_checkpoints(str(folder))):
+    for checkpoint in reversed(_checkpoints(Path(folder))):
         if (fault := _fault(checkpoint, max_steps)) is None:
-            return checkpoint, faults
+            return str(checkpoint), faults
         faults.append(f"{checkpoint}: {fault}")
     return None, faults
 
 
-def _end_of(checkpoint: str) -> dict[str, Any]:
-    return json.loads(Path(checkpoint, _END).read_text(encoding="utf-8"))
-
-
-def _fault(checkpoint: str, max_steps: int) -> str | None:
+def _fault(checkpoint: Path, max_steps: int) -> str | None:
     """Return why a run of `max_steps` cannot resume exactly from a checkpoint; None if it can."""
     try:
-        end = _end_of(checkpoint)
+        end = json.loads((checkpoint / _END).read_text(encoding="utf-8"))
         for name, size in end["sizes"].items():
-            if Path(checkpoint, name).stat().st_size != size:
+            if (checkpoint / name).stat().st_size != size:
                 return f"a part of {name} is missing"
         is_over = 0 < max_steps <= end["step"]
         return None if end["is_exact"] or is_over else "it lies in a rollout batch, or has no state"
@@ -166,20 +179,25 @@ def _run_settings(trainer: Any) -> dict[str, Any]:
         sample = rows.select(range(0, len(rows), max(1, len(rows) // 64))).to_list()
         checksum = hashlib.sha256(json.dumps(sample, default=str).encode())
         others["data set"] = f"{len(rows)} rows ({checksum.hexdigest()[:8]})"
+    shapes = {n: [*getattr(p, "ds_shape", p.shape)] for n, p in model.named_parameters()}
+    count, checksum = sum(map(math.prod, shapes.values())), crc32(json.dumps(shapes).encode())
+    others["weights"] = f"{count:,} in {len(shapes)} tensors ({checksum:08x})"
     settings = trainer.args.to_dict() | others
     settings = {name: value for name, value in settings.items() if not _FREE.fullmatch(name)}
-    return json.loads(json.dumps(settings, default=str))
+    return redacted(json.loads(json.dumps(settings, default=str)))
 
 
 def _refuse_other_settings(trainer: Any, checkpoint: str) -> None:
     """Name the settings that differ from a checkpoint's; refuse those that make it inexact."""
-    saved = _end_of(checkpoint).get("settings", {})
+    saved = json.loads(Path(checkpoint, _END).read_text(encoding="utf-8")).get("settings", {})
     changed = {
         name: " -> ".join(textwrap.shorten(str(one), 80) for one in (saved[name], value))
         for name, value in _run_settings(trainer).items()
         if name in saved and saved[name] != value
     }
     texts = ", ".join(f"{name} {text}" for name, text in changed.items())
+    if "weights" in changed:
+        raise ValueError(f"the model must be that of {checkpoint}, got other weights: {texts}.")
     if changed.keys() & _EXACT and not trainer.args.allow_inexact_resume:
         raise ValueError(
             f"settings must be those of {checkpoint} to resume from it exactly, got {texts}: take "
@@ -199,21 +217,30 @@ def _reference(trainer: Any, checkpoint: str | Path) -> tuple[Path, list[torch.T
     return Path(checkpoint, name), [part.data for part in parts]
 
 
-class SaveBetweenBatches(TrainerCallback):
-    """Put off what would be saved in the middle of a rollout batch to its last optimizer step.
+class SavesAndStops(TrainerCallback):
+    """Save between two rollout batches; end all processes together; set up what is resumed.
 
-    So is an evaluation that chooses the best model, which is saved next. Where training ends within
-    a rollout batch, the last checkpoint lies there: only a run with no more steps resumes from it.
+    What would be saved within a rollout batch is put off to its last optimizer step, and so is an
+    evaluation that chooses the best model. Where training ends within a rollout batch, the last
+    checkpoint lies there: only a run with no more steps resumes from it.
 
-    When training begins, nothing is left of an earlier `train` that was interrupted, and a resumed
-    run gets the orders of its next epochs, and the moved reference.
+    Training ends once any process is asked to, or has lost what launched it. With `is_saved`, equal
+    on all processes, it ends between two rollout batches with a checkpoint: transformers'
+    `enable_jit_checkpoint` saves within one.
     """
 
     def __init__(self, trainer: "ResumeMixin"):
-        self._trainer, self._put_off = trainer, set()
+        self._trainer, self.is_saved, self.has_stopped = trainer, False, False
+        is_launched = {"TORCHELASTIC_RUN_ID", "BARL_LAUNCHED"} & {*os.environ}
+        self._launcher = os.getppid() if is_launched else None
+
+    def ask(self) -> None:
+        """Ask, on this process, that training ends."""
+        self._trainer.accelerator.set_trigger()
 
     def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        trainer, self._put_off = self._trainer, set()
+        trainer, self._put_off, self.has_stopped = self._trainer, set(), False
+        # an earlier `train` that was interrupted left something
         trainer._step, trainer._current_train_step_time, trainer._buffered_inputs = 0, 0.0, None
         trainer._metrics["train"].clear()
         for _ in range(int(state.epoch or 0) if isinstance(trainer.train_dataset, Dataset) else 0):
@@ -227,44 +254,24 @@ class SaveBetweenBatches(TrainerCallback):
                 part.copy_(value)
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        is_over = control.should_training_stop and not self._trainer.stop_together.has_stopped
-        is_due = self._trainer.is_between_batches or is_over
-        is_best_kept = args.load_best_model_at_end or args.save_strategy == "best"
-        names = ["should_save"] + ["should_evaluate"] * is_best_kept
-        self._put_off |= {name for name in names if getattr(control, name)}
-        for name in names:
-            setattr(control, name, is_due and name in self._put_off)
-        self._put_off -= {*names} if is_due else set()
-
-    on_epoch_end = on_step_end
-
-
-class StopTogether(TrainerCallback):
-    """End training on all processes once any is asked to, or has lost what launched it.
-
-    With `is_saved`, equal on all processes, it ends between two rollout batches with a checkpoint:
-    transformers' `enable_jit_checkpoint` saves within one.
-    """
-
-    def __init__(self, trainer: "ResumeMixin"):
-        self._trainer, self.is_saved, self.has_stopped = trainer, False, False
-        is_launched = {"TORCHELASTIC_RUN_ID", "BARL_LAUNCHED"} & {*os.environ}
-        self._launcher = os.getppid() if is_launched else None
-
-    def ask(self) -> None:
-        """Ask, on this process, that training ends."""
-        self._trainer.accelerator.set_trigger()
-
-    def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        self.has_stopped = False
-
-    def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         if self._launcher not in (None, os.getppid()):  # it would train on, unseen
-            self._trainer.accelerator.set_trigger()
+            self.ask()
         is_watched = self._trainer.is_between_batches if self.is_saved else self._launcher
         if is_watched and self._trainer.accelerator.check_trigger():
             self.has_stopped = control.should_training_stop = True
             control.should_save |= self.is_saved
+        self.on_epoch_end(args, state, control)
+
+    def on_epoch_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        is_over = control.should_training_stop and not self.has_stopped
+        is_due = self._trainer.is_between_batches or is_over
+        is_best_kept = args.load_best_model_at_end or args.save_strategy == "best"
+        for name in ["should_save"] + ["should_evaluate"] * is_best_kept:
+            if getattr(control, name):
+                self._put_off.add(name)
+            setattr(control, name, is_due and name in self._put_off)
+        if is_due:
+            self._put_off.clear()
 
 
 class ResumeMixin(GRPOTrainer):
@@ -286,9 +293,9 @@ class ResumeMixin(GRPOTrainer):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.stop_together = StopTogether(self)
-        self.add_callback(self.stop_together)
-        self.add_callback(SaveBetweenBatches(self))
+        self.saves_and_stops = SavesAndStops(self)
+        self.add_callback(self.saves_and_stops)
+        self.add_callback(Pushes(self))
 
     @property
     def is_between_batches(self) -> bool:
@@ -299,8 +306,14 @@ class ResumeMixin(GRPOTrainer):
         with ExitStack() as held:
             self.checkpoint = self._claim(held, resume_from_checkpoint)
             self._own_folder = self.args.output_dir
-            output = super().train(self.checkpoint, **kwargs)
-        if self.stop_together.has_stopped and not self.stop_together.is_saved:
+            # transformers would order checkpoints by time, and at the end delete the last one
+            self.args.shown = {"save_total_limit": self.args.save_total_limit}
+            self.args.save_total_limit = None
+            try:
+                output = super().train(self.checkpoint, **kwargs)
+            finally:
+                self.args.save_total_limit = self.args.shown.pop("save_total_limit")
+        if self.saves_and_stops.has_stopped and not self.saves_and_stops.is_saved:
             raise SystemExit("training ended: what launched this process has ended.")
         return output
 
@@ -334,15 +347,12 @@ class ResumeMixin(GRPOTrainer):
             super()._run_epoch(*args, **kwargs)
 
     def _save_checkpoint(self, model, trial):
-        args, step, limit = self.args, self.state.global_step, self.args.save_total_limit
+        args, step = self.args, self.state.global_step
+        limit = args.shown.get("save_total_limit") or 0
         folder = Path(self._get_output_dir(trial), f"checkpoint-{step}")
         if args.should_save:
             (folder / _END).unlink(missing_ok=True)  # an earlier run's
-        args.save_total_limit = None  # older checkpoints go when this one is complete
-        try:
-            super()._save_checkpoint(model, trial)
-        finally:
-            args.save_total_limit = limit
+        super()._save_checkpoint(model, trial)
         if args.sync_ref_model:
             file, parts = _reference(self, folder)
             if args.should_save or file.name != "reference_0.pt":
@@ -360,10 +370,10 @@ class ResumeMixin(GRPOTrainer):
         partial = folder / f"{_END}.partial"
         partial.write_text(json.dumps(end, indent=1), encoding="utf-8")
         partial.replace(folder / _END)
-        checkpoints = map(Path, sort_checkpoints(str(folder.parent)))
-        # later ones are another run's
-        earlier = [one for one in checkpoints if int(one.name.rpartition("-")[2]) <= step]
-        is_enough = self.is_between_batches and limit and limit > 0
-        for checkpoint in earlier[:-limit] if is_enough else []:
-            if checkpoint != Path(self.state.best_model_checkpoint or ""):
+        if limit > 0 and self.is_between_batches:
+            kept = {folder.name, Path(self.state.best_model_checkpoint or folder).name}
+            others = [one for one in _checkpoints(folder.parent) if one.name not in kept]
+            # later checkpoints are another run's
+            earlier = [one for one in others if int(one.name[11:]) < step]
+            for checkpoint in earlier[::-1][max(limit - len(kept), 0) :]:
                 shutil.rmtree(checkpoint, ignore_errors=True)

@@ -9,7 +9,7 @@ shares what it found with the others.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +20,8 @@ from torch import Tensor, nn
 
 from ..credit import Credit
 from ..credit.rollouts import LOG_FLOOR, ScoredRollouts, is_answered
+from ..graders.choices import COLUMN as OPTIONS
+from ..graders.processes import compare
 from ..hypotheses import (
     GivenHypotheses,
     HypothesisSet,
@@ -33,7 +35,7 @@ from ..plausibility.elicitation import Elicitation
 from ..plausibility.queries import Rollout
 from ..posterior import posterior
 from ..rewards import AccuracyReward, calls_tool, rollout_answers
-from ..steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
+from ..steps import StepSegmenter, Turn, turn_step_ends, turns_of
 from .config import BARLConfig
 from .evidence import Evidence, Lists, Step, TaskFunctions, read_evidence, steps_of
 from .turn_rewards import (
@@ -46,6 +48,9 @@ from .turn_rewards import (
     rewards_of_steps,
 )
 from .turns import Generated
+
+_SECONDS_OF_MERGING = 60.0
+"""Most time that comparing a batch's answers takes, summed over a process's cores."""
 
 
 class Scored(NamedTuple):
@@ -62,8 +67,7 @@ class Scored(NamedTuple):
     turns: list[list[Turn]]
     """Turns of each of this process's rollouts."""
     is_cut_off: list[bool]
-    """Whether each of this process's rollouts might have gone on: it reached the longest completion
-    before its turn ended, or ended in a call of a tool and gave no answer."""
+    """Whether each of this process's rollouts reached the longest completion before its end."""
     likelihoods: AnswerLogLikelihoods
     """Log-likelihood of each hypothesis at each state of this process's rollouts, in nats; without
     hypotheses where no answer is scored."""
@@ -160,7 +164,8 @@ class HypothesisScorer:
         raises `ValueError`.
         """
         places = range(start, start + len(rows))
-        answers, sets, given = self._hypotheses(generated, rows, places, group_size)
+        with compare.within(_SECONDS_OF_MERGING):
+            answers, sets, given = self._hypotheses(generated, rows, places, group_size)
         local_sets = [sets[n // group_size] for n in places]
         local_answers = [answers[n] for n in places]
         turns = self._turns(generated)
@@ -180,16 +185,14 @@ class HypothesisScorer:
                 answer_logps=likelihoods.answer_logps[..., :0],
                 hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
             )
-        is_cut_off = [
-            might_go_on(ids, spans, self.end_ids) or (answer is None and calls_tool(completion))
-            for ids, spans, answer, completion in zip(
-                generated.completion_ids, turns, local_answers, generated.completions, strict=True
-            )
+        cut_off = [
+            generated.is_cut_off(n, spans, answer, self.args, self.end_ids)
+            for n, (spans, answer) in enumerate(zip(turns, local_answers, strict=True))
         ]
         if self.args.last_state == "answer" and self.args.scores_answers:
-            columns = local_sets, local_answers, [n % group_size for n in places]
+            columns = local_sets, local_answers, [n % group_size for n in places], rows
             logps = likelihoods.answer_logps.clone()
-            self._make_ends_certain(logps, zip(logps, step_ends, is_cut_off, *columns, strict=True))
+            self._make_ends_certain(logps, zip(logps, step_ends, cut_off, *columns, strict=True))
             likelihoods = likelihoods._replace(answer_logps=logps)
         evidence = None
         is_told = self.args.belief != "model" or self.functions != TaskFunctions()
@@ -214,7 +217,7 @@ class HypothesisScorer:
             states = padded(numbers_of_states(steps, self.state_key), *size, torch.long)
         rewards = None if rewards is None else padded(rewards, *size, torch.float32)
         told = likelihoods, evidence, lists, rewards, states
-        return Scored(answers, sets, local_sets, step_ends, turns, is_cut_off, *told)
+        return Scored(answers, sets, local_sets, step_ends, turns, cut_off, *told)
 
     def with_turn_rewards(
         self,
@@ -260,11 +263,14 @@ class HypothesisScorer:
         One process merges the answers of a group into hypotheses, and shares them.
         """
         local_answers = rollout_answers(
-            generated.completions, self.answer_extractor, generated.given_answers
+            generated.completions,
+            self.answer_extractor,
+            generated.given_answers,
+            [row.get(OPTIONS) for row in rows],
         )
         # the row of a group's first rollout is that of all
         of_rows = [
-            self._of_row(row) if n % group_size == 0 else (None, None)
+            (*self._of_row(row), self._columns(row)) if n % group_size == 0 else (None, None, {})
             for n, row in zip(places, rows, strict=True)
         ]
         pairs = gather_object(list(zip(local_answers, of_rows, strict=True)))
@@ -277,7 +283,7 @@ class HypothesisScorer:
                 answers[g * group_size : (g + 1) * group_size]
                 if self.credit.hypotheses == "rollouts"
                 else [],
-                equivalent=self.answer_equivalence,
+                equivalent=partial(self.answer_equivalence, **told[g][2]),
                 given=told[g][1],
                 is_closed=self.args.belief != "model",
                 max_answer_chars=self.args.max_answer_chars,
@@ -288,7 +294,12 @@ class HypothesisScorer:
         }
         shared = gather_object([merged])
         sets = [shared[g % world][g] for g in range(len(told))]
-        return answers, sets, [given for _, given in told]
+        return answers, sets, [given for _, given, _ in told]
+
+    def _columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `answer_equivalence` gets of a row beside the two answers."""
+        is_asked = getattr(self.answer_equivalence, "takes_columns", False)
+        return {name: row[name] for name in row if name != "prompt"} if is_asked else {}
 
     def _of_row(self, row: Mapping[str, Any]) -> tuple[str | None, GivenHypotheses | None]:
         """Return the true answer of a row, None where none is needed, and what the row lists."""
@@ -362,13 +373,14 @@ class HypothesisScorer:
 
         A rollout that was cut off before it answered keeps what was measured.
         """
-        for row, ends, is_cut, one, answer, place in rollouts:
+        for row, ends, is_cut, one, answer, place, columns in rollouts:
             if one is None or (is_cut and answer is None):
                 continue
             if one.members:
                 member = one.members[place]
             else:  # the truth alone is a hypothesis
-                is_right = answer and self.answer_equivalence(one.answers[0], answer)
+                same = partial(self.answer_equivalence, **self._columns(columns))
+                is_right = answer and same(one.answers[0], answer)
                 member = 0 if is_right else None
             row[len(ends), : len(one.answers)] = LOG_FLOOR
             if member is not None:
@@ -410,15 +422,19 @@ class HypothesisScorer:
         ]
 
 
-def share_verdicts(reward: AccuracyReward, generated: Generated, solutions: Sequence[Any]) -> None:
+def share_verdicts(
+    reward: AccuracyReward, generated: Generated, rows: Sequence[Mapping[str, Any]]
+) -> None:
     """Judge each answer of all processes' rollouts on one process, and share the verdicts.
 
-    The reward's grader remembers them. Each of this process's rollouts has one of the `solutions`.
+    The reward's grader remembers them. Each of this process's rollouts has one of the `rows`.
     """
     rank, world = PartialState().process_index, PartialState().num_processes
     if world == 1:
         return
-    local = reward.pairs(generated.completions, solutions, generated.given_answers)
+    columns: Any = ([row.get(name) for row in rows] for name in ("solution", OPTIONS))
+    solutions, options = columns
+    local = reward.pairs(generated.completions, solutions, generated.given_answers, options)
     pairs = [pair for pair in dict.fromkeys(gather_object(local)) if None not in pair]
     for verdicts in gather_object([reward.grader.verify_all(pairs[rank::world])]):
         reward.grader.remember(verdicts)
@@ -435,7 +451,7 @@ def model_posterior(
 
     Without a truth no reward is observed, so rollouts whose hypothesis 0 is not the truth have no
     consistency. `evidence` has the other arguments of [`posterior`]: with `observation_logps` it is
-    also the task's belief (`belief="both"`).
+    the belief of `"both"`, the model's before any observation times the task's.
     """
     weights = posterior(answer_logps, beta=beta, **evidence)
     if has_truth.all():

@@ -24,17 +24,22 @@ from ..credit.token_weights import token_weights
 from ..plausibility.budget import scoring_token_budget
 from ..plausibility.model_traits import causal_lm, depends_on_left_padding, gather_head_with_model
 from ..rewards import AccuracyReward, RewardFunc, accuracy_reward, resolve_rewards
+from ..rows import messages_of
 from ..steps import StepSegmenter, fixed_size_steps
+from .boundary import guard_tools, guarded, hide_methods, readable
 from .checks import (
+    alone_in_launch,
     answer_equivalence_of,
     answer_extractor_of,
+    check_kinds,
     check_trainer_arguments,
+    checked_reward,
     refuse_unusable_tokenizer,
 )
 from .config import BARLConfig
 from .evaluation import check_benchmarks, evaluate_benchmarks, metrics_of_set
 from .evidence import TaskFunctions
-from .hub import complete_card
+from .hub import complete_card, write_card
 from .metrics import BatchLog
 from .progress import rows_alone
 from .recorder import RolloutRecorder
@@ -126,7 +131,8 @@ class BARLTrainer(ResumeMixin):
         answer_extractor: Completion -> its final answer, or `None` without one; or a grader's name.
             It forms the hypotheses; `reward_funcs` must read the same answers. Defaults to the
             extraction of the first grader among `reward_funcs`, else to [`extract_answer`].
-        answer_equivalence: Two answers -> whether they are one hypothesis; or a grader's name.
+        answer_equivalence: Two answers -> whether they are one hypothesis; or a grader's name. With
+            `**columns` it also gets the row's columns.
             Defaults to the verdict of the first grader among `reward_funcs`, else of the default
             grader.
         step_segmenter: Token ids of a chain of thought -> the ends of its reasoning steps. Defaults
@@ -155,13 +161,13 @@ class BARLTrainer(ResumeMixin):
             are solved greedily whenever TRL evaluates. The first of `reward_funcs` that has a
             grader judges them, else the default grader. They need no `eval_dataset`.
         **kwargs: The other arguments of [`~trl.GRPOTrainer`]; images are refused. An environment
-            may tell a rollout's answer with its attribute `answer`, a `rollout_func` with its field
-            `answer`.
+            may tell a rollout's answer with its attribute `answer`, which is None after `reset`, a
+            `rollout_func` with its field `answer`.
 
     Raises:
         ValueError: BARL cannot honour a setting or a data set (raised before any model is loaded),
             or the model has an image processor.
-        TypeError: `args` is not a [`BARLConfig`].
+        TypeError: An argument is something else, such as `args` that is no [`BARLConfig`].
         ImportError: `args.use_vllm` without vLLM.
         RuntimeError: A grader's process cannot be started.
 
@@ -190,7 +196,10 @@ class BARLTrainer(ResumeMixin):
     args: BARLConfig
     model: Any
     num_generations: int
+    cut_behind_call: Callable[[str], tuple[list[int], int]]
+    has_compared = False
 
+    @guarded
     def __init__(
         self,
         model: str | os.PathLike[str] | PreTrainedModel | PeftModel,
@@ -201,7 +210,7 @@ class BARLTrainer(ResumeMixin):
         processing_class: PreTrainedTokenizerBase | None = None,
         *,
         answer_extractor: Callable[[str], str | None] | str | None = None,
-        answer_equivalence: Callable[[str, str], bool] | str | None = None,
+        answer_equivalence: Callable[..., bool] | str | None = None,
         step_segmenter: StepSegmenter | None = None,
         observation_likelihood: Callable[..., Any] | None = None,
         hypothesis_rewards: Callable[..., Any] | None = None,
@@ -211,23 +220,30 @@ class BARLTrainer(ResumeMixin):
         benchmarks: Mapping[str, Dataset] | None = None,
         **kwargs: Any,
     ):
+        functions = TaskFunctions(observation_likelihood, hypothesis_rewards, outcome_under)
+        arguments = {
+            "model": model,
+            "reward_funcs": reward_funcs,
+            "args": args,
+            "train_dataset": train_dataset,
+            "eval_dataset": eval_dataset,
+            "processing_class": processing_class,
+            "answer_extractor": answer_extractor,
+            "answer_equivalence": answer_equivalence,
+            "step_segmenter": step_segmenter,
+            "turn_rewards": turn_rewards,
+            "state_key": state_key,
+            "benchmarks": benchmarks,
+            **functions._asdict(),
+        } | kwargs
+        check_kinds(arguments)
         if args is None:
             name = model.config._name_or_path if isinstance(model, nn.Module) else os.fspath(model)
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
         answer_extractor = answer_extractor_of(answer_extractor)
         answer_equivalence = answer_equivalence_of(answer_equivalence)
-        functions = TaskFunctions(observation_likelihood, hypothesis_rewards, outcome_under)
-        keywords = {
-            "answer_extractor": answer_extractor,
-            "answer_equivalence": answer_equivalence,
-            "step_segmenter": step_segmenter,
-            "processing_class": processing_class,
-            "turn_rewards": turn_rewards,
-            "state_key": state_key,
-            **functions._asdict(),
-        } | kwargs
-        data = train_dataset, eval_dataset
-        rewards = check_trainer_arguments(model, args, reward_funcs, *data, keywords)
+        arguments["args"] = args
+        rewards = check_trainer_arguments(arguments)
         self._said: set[Hashable] = set()
         self.benchmarks = dict(benchmarks or {})
         check_benchmarks(self.benchmarks)
@@ -241,12 +257,12 @@ class BARLTrainer(ResumeMixin):
         self._turn_return = TurnReturn()
         super().__init__(
             os.fspath(model) if isinstance(model, os.PathLike) else model,
-            rewards or [self._turn_return] * needs_no_outcome(keywords),
+            rewards or [self._turn_return] * needs_no_outcome(arguments),
             args,
             train_dataset,
             eval_dataset=eval_dataset,
             processing_class=processing_class,
-            **kwargs,
+            **{name: arguments[name] for name in kwargs},
         )
         if self._is_vlm:
             raise ValueError(
@@ -254,8 +270,11 @@ class BARLTrainer(ResumeMixin):
             )
         self.data_collator: Any = Rows
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
+        hide_methods(self)
         tell_ends(self)
-        self._say_once("unused", args.unused())
+        self._hears_rewards = args.hears_rewards(functions.hypothesis_rewards is not None)
+        self._say_once("unused", args.unused(self._hears_rewards))
+        self._say_once("launch", alone_in_launch())
         grader = self._judge.grader
         self.reads_boxes = answer_extractor is None and grader.extraction == "boxed"
         if answer_equivalence is None:
@@ -273,6 +292,10 @@ class BARLTrainer(ResumeMixin):
             turn_rewards=turn_rewards,
             state_key=state_key,
         )
+        pairs = zip(self.reward_funcs, self.reward_func_names, strict=True)
+        self.reward_funcs: list[Any] = [
+            pair[0] if pair[0] is self._turn_return else checked_reward(*pair) for pair in pairs
+        ]
         if is_deepspeed_zero3_enabled():
             gather_head_with_model(self.model)
         self._depends_on_padding = depends_on_left_padding(self.model)
@@ -289,6 +312,8 @@ class BARLTrainer(ResumeMixin):
         if self._recorder is not None:
             self.add_callback(self._recorder)
         rows_alone(self)
+        if isinstance(self.model, PeftModel):  # its own card says nothing of the run
+            self.model.create_or_update_model_card = partial(write_card, self)  # type: ignore[method-assign]
 
     def _choose_judge(self, rewards: Sequence[Any], args: BARLConfig) -> None:
         """Choose the grader of answers and benchmarks, and start the graders' processes."""
@@ -317,8 +342,11 @@ class BARLTrainer(ResumeMixin):
         """The rows of the data set of this process's rollouts, for a `rollout_func`."""
         return self._inputs
 
+    @guarded
     def _generate_and_score_completions(self, inputs):
         began = time.perf_counter()
+        # Arrow gives a message the keys of all others, as null
+        inputs = [row | {"prompt": messages_of(row["prompt"]) or row["prompt"]} for row in inputs]
         self._inputs, self._scored = inputs, None
         if self.environment_factories is None:
             self.environments = None  # those of the batch before, which a `rollout_func` told
@@ -332,11 +360,14 @@ class BARLTrainer(ResumeMixin):
         return output
 
     def _generate(self, prompts):
+        prompts = readable(prompts)
+        if self.tools:
+            guard_tools(self)
         tasks = self._told_tasks() if self.environments else None
         output = super()._generate(prompts)
         tasks = self._told_tasks() if tasks is None else tasks
         prompt_ids, completion_ids, masks, _, logprobs, columns, *images = output
-        self._generated = read_generated(self, output)
+        self._generated = read_generated(self, prompts, output)
         if self._only_plays:
             raise _PlayedError(prompts)
         told = self._generated.given_answers
@@ -350,7 +381,7 @@ class BARLTrainer(ResumeMixin):
         columns |= {name: tasks[name] for name in tasks if name == self.args.solution_column}
         self._take_turn_rewards(rewards)
         for reward in self._accuracy_rewards:
-            share_verdicts(reward, self._generated, [row.get("solution") for row in self._inputs])
+            share_verdicts(reward, self._generated, self._inputs)
         # TRL asks for old log-probabilities under these conditions; what it asks for afterwards is
         # the reference's
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
@@ -389,6 +420,11 @@ class BARLTrainer(ResumeMixin):
             self.reward_weights = torch.cat([self.reward_weights, torch.ones(1)])
         metrics = self._metrics["train" if self.model.training else "eval"]
         metrics["barl/turn_rewards_unusable"].append(sum(gather_object([unusable])))
+
+    def _get_tool_suffix_ids(self, tool_messages):
+        messages = readable(tool_messages)
+        lacking, surplus = self.cut_behind_call(messages[0]["name"])
+        return [*lacking, *super()._get_tool_suffix_ids(messages)[surplus:]]
 
     def _get_per_token_logps_and_entropies(
         self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
@@ -435,7 +471,7 @@ class BARLTrainer(ResumeMixin):
             scored,
             outcomes,
             group_size=self.num_generations,
-            beta=self.args.consistency_beta,
+            beta=self.args.consistency_beta if self._hears_rewards else 0.0,
             belief=self.args.belief,
             costs=(rewards * weights * is_cost).nansum(dim=1) if is_cost.any() else None,
             outcome_scale=self._outcome_scale,
@@ -573,6 +609,7 @@ class BARLTrainer(ResumeMixin):
         return metrics
 
     def create_model_card(self, model_name=None, dataset_name=None, tags=None):  # noqa: D102
-        super().create_model_card(model_name, dataset_name, tags)
+        name = model_name or Path(str(self.args.hub_model_id or self.args.output_dir)).name
+        super().create_model_card(name, dataset_name, tags)
         if self.is_world_process_zero():
             complete_card(self)

@@ -4,8 +4,11 @@ TRL runs the loop of tools and environments, or a `rollout_func` does. What they
 here, and which tokens end the model's turns is decided here.
 """
 
+import math
 from collections.abc import Collection, Sequence
-from itertools import compress, takewhile
+from functools import lru_cache, partial
+from itertools import compress, groupby, takewhile
+from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -14,7 +17,8 @@ from trl import is_conversational
 
 from ..hypotheses import plain_text
 from ..rewards import Completion, GivenAnswer, calls_tool
-from ..steps import Turn, might_go_on, turns_of
+from ..steps import Turn, turns_of
+from .boundary import readable
 
 ROLLOUT_ANSWER = "rollout_answer"
 """Column in which reward functions get the answers that agents gave, [`GivenAnswer`]s."""
@@ -40,6 +44,22 @@ class Generated(NamedTuple):
     turn_rewards: list[list[float]] | None = None
     """Reward of each step, NaN where none is told; None: there is none."""
 
+    def is_cut_off(
+        self, n: int, turns: Sequence[Turn], answer: str | None, args: Any, end_ids: Collection[int]
+    ) -> bool:
+        """Return whether a rollout reached the longest completion before its end.
+
+        So did one whose last call has no room for its result. One that has used up its calls, or
+        that a `rollout_func` ended behind an observation, was ended by the task.
+        """
+        ids, most = self.completion_ids[n], args.max_tool_calling_iterations
+        is_call = self.has_tools and answer is None and calls_tool(self.completions[n])
+        if not turns or (is_call and (most is None or len(turns) <= most)):
+            return True
+        if turns[-1].has_observation:  # the model has not taken its next turn
+            return ids[-1] not in end_ids and len(ids) >= (args.max_completion_length or math.inf)
+        return turns[-1].end == len(ids)
+
 
 class Episode(NamedTuple):
     """What an agent did with one problem."""
@@ -57,55 +77,49 @@ class Episode(NamedTuple):
     num_tokens: int
     """Number of tokens that the model wrote, without the one that ends its last turn."""
     is_cut_off: bool
-    """Whether it ended within a turn, or with a call and without an answer."""
+    """Whether it reached the longest completion before its end."""
     given_answer: GivenAnswer | None
     """The answer that its environment or the `rollout_func` tells; None: the completion has it."""
 
 
-def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
-    """Read what TRL's `_generate` returned.
+def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) -> Generated:
+    """Read what TRL's `_generate` returned for prompts.
 
     An environment says which answer an agent gave with its attribute or property `answer`, a
     `rollout_func` with its field `answer`; None is no answer.
 
-    It logs, if some tokens may not be the model's, `barl/turns_per_rollout`; and with tools the
-    shares of rollouts that end in a call, `barl/ended_in_call`, because they were
-    `barl/at_turn_limit` or there was `barl/no_room_for_result`, and that end in a text that looks
-    like a call but is none, `barl/malformed_calls`.
+    It logs `barl/turns_per_rollout`, and with tools `barl/ended_in_call`, `barl/at_turn_limit`,
+    `barl/no_room_for_result`, `barl/malformed_calls` and, of the first batch with results,
+    `barl/template_mismatch` (docs/metrics.md).
 
     Raises:
         ValueError: A tool returned an image, or a `rollout_func` does not mark what others wrote.
     """
     prompt_ids, completion_ids, masks, completions, _, columns, *images = output
+    completions = readable(completions)  # the JSON of a call may escape what cannot be written
     if any(map(any, images[-1])):
-        raise ValueError(
-            "tools must return texts, got an image: BARLTrainer is text-only. Return a "
-            "description, or train with trl.GRPOTrainer."
-        )
+        raise ValueError("tools must return texts, got an image: return a description.")
     end_ids, tokenizer = trainer.turn_end_ids, trainer._tokenizer
     own_masks = masks or [[1] * len(ids) for ids in completion_ids]
-    turns = [
-        turns_of(ids, mask, end_ids, runs_are_turns=bool(trainer.tools))
-        for ids, mask in zip(completion_ids, own_masks, strict=True)
-    ]
-    if masks or trainer.rollout_func is not None:  # else TRL has cut completions behind their end
+    turns_in = partial(turns_of, end_ids=end_ids, runs_are_turns=bool(trainer.tools))
+    turns = [*map(turns_in, completion_ids, own_masks)]
+    if trainer.rollout_func is not None:  # else TRL says where turns end
         _refuse_unmasked(completion_ids, own_masks, turns, end_ids)
     if masks and not trainer.tools:  # TRL's completions hold the text of others, too
-        completions = [
-            _own_completion(*rollout, tokenizer)
-            for rollout in zip(completions, completion_ids, masks, turns, strict=True)
-        ]
+        own = partial(_own_completion, tokenizer)
+        completions = [*map(own, completions, completion_ids, masks, turns)]
     given: list[GivenAnswer | None] | None = None
-    if trainer.environments and any(hasattr(one, "answer") for one in trainer.environments):
-        given = [
-            _given(one.answer) if hasattr(one, "answer") else None for one in trainer.environments
-        ]
-    elif "answer" in columns and not trainer.environments:
+    if trainer.environments:
+        told = [*map(told_answer, trainer.environments)]
+        given = told if any(told) else None
+    elif "answer" in columns:
         given = [*map(_given, columns["answer"])]
-    told = masks, turns, given, bool(trainer.tools), trainer.environments
-    generated = Generated(prompt_ids, completion_ids, completions, *told)
+    others = masks, turns, given, bool(trainer.tools), trainer.environments
+    generated = Generated(prompt_ids, completion_ids, completions, *others)
     if masks:
         _log_turns(trainer, generated, turns)
+    if trainer.tools and trainer.model.training and not trainer.has_compared:
+        _compare_with_template(trainer, prompts, generated)
     return generated
 
 
@@ -115,14 +129,12 @@ def episodes_of(prompts: Sequence[Completion], generated: Generated, trainer: An
     given = generated.given_answers or [None] * len(masks)
     columns = generated.completions, generated.completion_ids, masks, generated.turns or (), given
     episodes = []
-    for prompt, completion, ids, mask, turns, told in zip(prompts, *columns, strict=True):
+    for n, (prompt, said, ids, mask, turns, told) in enumerate(zip(prompts, *columns, strict=True)):
         own_mask = mask[: turns[-1].end] if turns else []
         text = _own_text(ids[: len(own_mask)], own_mask, trainer._tokenizer)
-        is_unanswered = told is None or told.answer is None
-        is_cut_off = might_go_on(ids, turns, trainer.turn_end_ids)
-        is_cut_off |= is_unanswered and calls_tool(completion)
-        number = sum(own_mask)
-        episodes.append(Episode(prompt, completion, text, ids, mask, number, is_cut_off, told))
+        answer = told and told.answer
+        is_cut = generated.is_cut_off(n, turns, answer, trainer.args, trainer.turn_end_ids)
+        episodes.append(Episode(prompt, said, text, ids, mask, sum(own_mask), is_cut, told))
     return episodes
 
 
@@ -138,8 +150,8 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
         for completion, ids, spans in zip(completions, completion_ids, turns, strict=True):
             is_call, is_last = calls_tool(completion), len(spans) > most
             is_seen = bool(spans) and spans[-1].has_observation
-            is_like_call = bool(opening and spans) and not (is_call or is_seen)
-            is_like_call = is_like_call and str(opening) in tokenizer.decode(ids[spans[-1].start :])
+            text = tokenizer.decode(ids[spans[-1].start :]) if spans else ""
+            is_like_call = bool(opening) and opening in text and not (is_call or is_seen)
             no_room = (is_call and not is_last) or is_seen
             values = is_call, is_call and is_last, no_room, is_like_call
             for name, value in zip(names, values, strict=True):
@@ -147,6 +159,48 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
     metrics = trainer._metrics["train" if trainer.model.training else "eval"]
     for name, values in shares.items():
         metrics[f"barl/{name}"].append(fmean(gather_object(values)))
+
+
+def _compare_with_template(trainer: Any, prompts: Sequence[Any], generated: Generated) -> None:
+    """Log the share of rollouts that read something else than the template writes, and say what."""
+    found = [*map(partial(_difference, trainer), prompts, *generated[:3], generated.turns or ())]
+    if found := [one for one in gather_object(found) if one is not None]:
+        trainer.has_compared = True
+        trainer._metrics["train"]["barl/template_mismatch"].append(fmean(map(bool, found)))
+        trainer._say_once("template", max(found, key=bool))
+
+
+def _difference(
+    trainer: Any, prompt: Any, prompt_ids: Any, ids: Any, messages: Any, turns: Sequence[Turn]
+) -> str | None:
+    """Return how what stands before a rollout's last turn is not what the chat template writes.
+
+    The token that ends the turn before is compared, other words of the model are not. It is "" if
+    there is no difference, and None if that cannot be known.
+    """
+    tokenizer, seen = trainer._tokenizer, [turn for turn in turns if turn.has_observation]
+    number = max((n for n, one in enumerate(messages, 1) if one["role"] == "tool"), default=0)
+    options = {"tools": trainer.tools, "chat_template": trainer.chat_template, "tokenize": False}
+    options |= {"add_generation_prompt": True, **trainer.chat_template_kwargs}
+    try:
+        text = seen and tokenizer.apply_chat_template([*prompt, *messages[:number]], **options)
+    except Exception:  # whatever a template makes of a call that it was not written for
+        text = None
+    if not text:
+        return None
+    written = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False))
+    places = seen[-1].end, seen[-1].stop
+    before, read = (tokenizer.decode([*prompt_ids, *ids[:place]]) for place in places)
+    rest, end = written.removesuffix(read[len(before) :]), tokenizer.decode(ids[places[0]])
+    is_doubled = ids[places[0]] in trainer.turn_end_ids and rest.endswith(end)
+    if rest != written and not is_doubled:
+        return ""
+    same = _common_length(written[::-1], read[::-1])
+    written, read = (text[-same - 24 :][:48] for text in (written, read))
+    return (
+        f"the chat template writes {written!r} where a rollout has {read!r}: the model learns with "
+        "other texts than it will read (docs/agents.md)."
+    )
 
 
 def _refuse_unmasked(
@@ -158,28 +212,22 @@ def _refuse_unmasked(
     """Refuse completions in which tokens of the model follow the end of its turn at once."""
     for n, (ids, mask, spans) in enumerate(zip(completion_ids, masks, turns, strict=True)):
         for _, end, stop, _ in spans:
-            behind = compress(ids[end:stop], mask[end:stop])
-            if any(token not in end_ids for token in behind):
+            if {*compress(ids[end:stop], mask[end:stop])} - {*end_ids}:
                 raise ValueError(
-                    f"rollout_func must mark in env_mask what the model did not write, got rollout "
-                    f"{n} with an end of turn at token {end} of {len(ids)} and tokens of the model "
-                    "behind it. Give 1 for each token that the model wrote in its turns, up to the "
-                    "one that ends the turn, and 0 for all others, such as a user's message."
+                    f"rollout_func must give 1 in env_mask for what the model wrote in a turn, up "
+                    f"to the token that ends it, and 0 for all else, got rollout {n} with an end "
+                    f"of turn at token {end} of {len(ids)} and tokens of the model behind it."
                 )
 
 
 def _own_completion(
-    completion: Completion,
-    ids: Sequence[int],
-    mask: Sequence[int],
-    turns: Sequence[Turn],
-    tokenizer: Any,
+    tokenizer: Any, completion: Completion, ids: list[int], mask: list[int], turns: list[Turn]
 ) -> Completion:
     """Return a completion in which the text of the model stands apart from that of others.
 
-    A text becomes that of the last turn, "" if another's text follows it. Messages become one
-    message for each turn, with the role "tool" for what stands behind it. In a turn, line breaks
-    stand for the tokens that others put into it.
+    A text becomes that of the last turn, "" if another's text follows it. Messages become one for
+    each turn, and one of a tool for what stands behind it. In a turn, line breaks stand for the
+    tokens of others.
     """
     if 0 not in mask:
         return completion
@@ -188,9 +236,7 @@ def _own_completion(
         text = _own_text(ids[start:end], mask[start:end], tokenizer)
         messages.append({"role": "assistant", "content": text})
         if has_observation:
-            others = [
-                token for token, own in zip(ids[end:stop], mask[end:stop], strict=True) if not own
-            ]
+            others = [ids[place] for place in range(end, stop) if not mask[place]]
             text = tokenizer.decode(others, skip_special_tokens=True)
             messages.append({"role": "tool", "content": text.strip()})
     if not isinstance(completion, str):
@@ -201,21 +247,41 @@ def _own_completion(
 
 def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     """Return the word with which the chat template begins a call of a tool; None if none does."""
-    message: dict[str, Any] = {"role": "assistant", "content": ""}
-    call = {"type": "function", "function": {"name": "made-up", "arguments": {}}}
-    user = {"role": "user", "content": "?"}
     try:
         plain, calling = (
-            tokenizer.apply_chat_template([user, last], tokenize=False, chat_template=chat_template)
-            for last in (message, message | {"tool_calls": [call]})
+            _written(tokenizer, {"chat_template": chat_template}, **message)
+            for message in ({}, _call("made-up"))
         )
     except Exception:  # whatever a template makes of a call that it was not written for
         return None
-    pairs = zip(plain, calling, strict=False)
-    same = "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    same = plain[: _common_length(plain, calling)]
     before = calling.partition("made-up")[0]
     words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
     return words[0] if words else None
+
+
+def _call(name: str) -> dict[str, Any]:
+    return {"tool_calls": [{"type": "function", "function": {"name": name, "arguments": {}}}]}
+
+
+def _written(tokenizer: Any, options: Any, **message: Any) -> str:
+    """Return a message of the assistant, behind one of the user, as the chat template writes it."""
+    said = {"role": "assistant", "content": ""} | message
+    messages = [{"role": "user", "content": "dummy"}, said]  # as in TRL
+    return tokenizer.apply_chat_template(messages, tokenize=False, **options)
+
+
+def _common_length(one: str, other: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def told_answer(environment: Any) -> GivenAnswer | None:
+    """Return the answer that an environment tells; None if it tells none: a method is a tool."""
+    try:
+        answer = environment.answer
+    except AttributeError:
+        return None
+    return None if callable(answer) else _given(answer)
 
 
 def _given(answer: Any) -> GivenAnswer:
@@ -224,13 +290,9 @@ def _given(answer: Any) -> GivenAnswer:
 
 def _own_text(ids: Sequence[int], mask: Sequence[int], tokenizer: Any) -> str:
     """Return the text of the tokens that the model wrote, with line breaks for other tokens."""
-    runs: list[list[int]] = [[]]
-    for token, is_own in zip(ids, mask, strict=True):
-        if is_own:
-            runs[-1].append(token)
-        elif runs[-1]:
-            runs.append([])
-    return "\n".join(tokenizer.batch_decode([run for run in runs if run], skip_special_tokens=True))
+    runs = groupby(zip(mask, ids, strict=True), key=itemgetter(0))
+    own = [[token for _, token in run] for is_own, run in runs if is_own]
+    return "\n".join(tokenizer.batch_decode(own, skip_special_tokens=True))
 
 
 # what ends a turn
@@ -239,59 +301,53 @@ def _own_text(ids: Sequence[int], mask: Sequence[int], tokenizer: Any) -> str:
 def tell_ends(trainer: Any) -> None:
     """Let the token with which the chat template ends an assistant's message end completions, too.
 
-    TRL ends completions with the EOS tokens of the tokenizer and of the model. If prompts are
-    messages, this function also gives the template's token, and those that `generation_kwargs`
-    name, to generation, to the saved `generation_config`, and to `eos_token_ids`, which tells
-    whether a completion was cut off.
+    TRL ends completions with the EOS tokens of the tokenizer and of the model. The template's, if
+    prompts are messages, and those that `generation_kwargs` name are also given to generation, to
+    the saved `generation_config`, and to `eos_token_ids`, which tells what was cut off.
 
     Raises:
         ValueError: The tokenizer has no chat template for messages, no token ends a message in the
             template, or `args.generation_kwargs` leaves that token out.
     """
     args, tokenizer, eos_token_ids = trainer.args, trainer._tokenizer, trainer.eos_token_ids
-    ends = [*eos_token_ids]
+    ends, template_kwargs = [*eos_token_ids], args.chat_template_kwargs or {}
     if is_conversational(next(iter(trainer.train_dataset))):
-        ends = turn_ends(tokenizer, eos_token_ids, **(args.chat_template_kwargs or {}))
-    kwargs = args.generation_kwargs or {}
-    users_ends = kwargs.get("stop_token_ids" if args.use_vllm else "eos_token_id") or []
+        ends = turn_ends(tokenizer, eos_token_ids, **template_kwargs)
+    name = "stop_token_ids" if args.use_vllm else "eos_token_id"
+    users_ends = (args.generation_kwargs or {}).get(name) or []
     users_ends = [users_ends] if isinstance(users_ends, int) else users_ends
     missing = [token for token in ends[len(eos_token_ids) :] if token not in users_ends]
     if users_ends and missing and not args.use_vllm:
         raise ValueError(
-            f"generation_kwargs must leave out eos_token_id, or name "
-            f"{_named(missing, tokenizer)} in it, got {users_ends}: the chat template ends an "
-            "assistant's message with that."
+            f"generation_kwargs must have {_named(missing, tokenizer)}, with which the chat "
+            f"template ends a message, in its eos_token_id, or none, got {users_ends}."
         )
     ends = [*dict.fromkeys([*ends, *users_ends])]
+    options = {"chat_template": trainer.chat_template, **template_kwargs}
+    trainer.cut_behind_call = lru_cache(256)(partial(_cut_behind_call, tokenizer, ends, options))
     if ends == eos_token_ids:
         return
     trainer.eos_token_ids = trainer.model.generation_config.eos_token_id = ends
-    if trainer.use_vllm:
-        kwargs = trainer.vllm_generation.generation_kwargs
-        trainer.vllm_generation.generation_kwargs = kwargs | {"stop_token_ids": ends}
-    else:
-        trainer.generation_kwargs["eos_token_id"] = ends
+    generates = trainer.vllm_generation if args.use_vllm else trainer
+    generates.generation_kwargs = generates.generation_kwargs | {name: ends}
+    if not args.use_vllm:
         trainer.generation_config.eos_token_id = ends
-    trainer._say_once(
-        "ends",
-        f"completions also end with {_named(ends[len(eos_token_ids) :], tokenizer)}, as the chat "
-        "template or generation_kwargs say.",
-    )
+    said = _named(ends[len(eos_token_ids) :], tokenizer)
+    text = f"completions also end with {said}, as the chat template or generation_kwargs say."
+    trainer._say_once("ends", text)
 
 
 def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) -> list[int]:
     """Return the ids of the tokens that end a turn: `end_ids`, and the chat template's end token.
 
-    The chat template of a base model may end turns with another token than the model's EOS: the
-    first added token after an assistant's message. If a token of `end_ids` follows the message,
-    too, that token ends the turn, and none is added.
+    That of a base model may be another token than the model's EOS: the first added token after an
+    assistant's message. If a token of `end_ids` follows, that ends the turn, and none is added.
 
     Raises:
         ValueError: The template ends a message with mere text, which cannot end a completion.
     """
     said = "made-up"
-    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": said}]
-    text = tokenizer.apply_chat_template(messages, tokenize=False, **template_kwargs)
+    text = _written(tokenizer, template_kwargs, content=said)
     behind = text.rpartition(said)[2] if said in text else ""
     ids, added = tokenizer.encode(behind, add_special_tokens=False), tokenizer.added_tokens_decoder
     if not behind.strip() or set(ids) & set(end_ids):
@@ -299,11 +355,27 @@ def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) ->
     added_ids = [token for token in ids if token in added]
     if not added_ids:
         raise ValueError(
-            f"chat_template must end an assistant's message with one token of its own, got "
-            f"{behind!r}, which is text: nothing would end a completion. Write the tokenizer's "
-            "eos_token behind the message."
+            f"chat_template must end an assistant's message with one token, as eos_token, got the "
+            f"text {behind!r}: nothing would end a completion."
         )
     return [*end_ids, added_ids[0]]
+
+
+def _cut_behind_call(
+    tokenizer: Any, end_ids: Collection[int], options: Any, name: str
+) -> tuple[list[int], int]:
+    """Return the tokens that TRL leaves out before a result, and how many it has too many there.
+
+    TRL takes for a result what the template writes behind the tokenizer's last EOS. A template may
+    end a call with another token, as those of base models do, or with none.
+    """
+    text = _written(tokenizer, options, **_call(name))
+    texts = text, text.rpartition(name)[2]
+    ids, behind = (tokenizer.encode(one, add_special_tokens=False) for one in texts)
+    of_trl = [place for place, token in enumerate(ids, 1) if token == tokenizer.eos_token_id]
+    ends = [len(ids) - len(behind) + n for n, token in enumerate(behind, 1) if token in end_ids]
+    cut, right = (places[-1] if places else len(ids) for places in (of_trl, ends))
+    return ids[right:cut], max(right - cut, 0)
 
 
 def _named(ids: Sequence[int], tokenizer: Any) -> str:

@@ -162,6 +162,7 @@
     const state = normal(store.parse());
     const up = { rollout: { rollout: null }, group: { group: null }, step: { step: null } };
     const actions = {
+      __proto__: null,
       j: () => barl.list.move(1), k: () => barl.list.move(-1), "/": () => by("search").focus(),
       "]": () => barl.rollout.move(1), "[": () => barl.rollout.move(-1), t: nextTheme, "?": () => by("keys").showModal(),
       u: () => { const level = document.body.dataset.level; if (up[level]) go({ ...state, t: null, ...up[level] }); },

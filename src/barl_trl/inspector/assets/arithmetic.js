@@ -82,7 +82,7 @@ barl.arithmetic = (() => {
     const { likelihoods } = barl.store.index;
     const { credit, answer_likelihood: used, belief } = run.settings;
     const names = Object.keys(rollout.methods);
-    const isOther = (name) => belief !== "task" && !["grpo", "rloo", credit].includes(name) && likelihoods[name] !== used;
+    const isOther = (name) => belief !== "task" && !["grpo", "rloo", credit].includes(name) && Object.hasOwn(likelihoods, name) && likelihoods[name] !== used;
     const rows = names.map((name) => {
       const values = rollout.methods[name];
       const bound = Math.max(1e-9, ...values.map(Math.abs));

@@ -96,13 +96,13 @@ barl.group = (() => {
   }
 
   // What the grader found, in words; the reason of a grader of one's own is shown as it is.
-  const COMPARED = { "equal strings": "text", "different strings": "text", numbers: "number", bases: "number", parser: "formula", choices: "choice", words: "wording", times: "time" };
+  const COMPARED = { __proto__: null, "equal strings": "text", "different strings": "text", numbers: "number", bases: "number", parser: "formula", choices: "choice", words: "wording", times: "time" };
   function why({ reason, kinds }) {
     if (reason === null) return "–";
     const [, verdict] = barl.store.verdict(kinds);
     const same = { right: ["the same", "as"], wrong: ["another", "than"] }[verdict];
     if (COMPARED[reason] && same) return `${same[0]} ${COMPARED[reason]} ${same[1]} the truth`;
-    return { timeout: "the grader ran out of time", crash: "the grader crashed" }[reason] || barl.visible(barl.cut(reason, 120));
+    return { __proto__: null, timeout: "the grader ran out of time", crash: "the grader crashed" }[reason] || barl.visible(barl.cut(reason, 120));
   }
 
   // Whether an answer without dollars is a formula as a whole: "bare", else "text".

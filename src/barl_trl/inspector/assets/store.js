@@ -5,7 +5,7 @@ barl.store = (() => {
     ["order", "order of the run"], ["tokens", "longest"], ["cost", "dearest to score"],
     ["praised", "most praised"], ["blamed", "most blamed"], ["spread", "widest spread of weights"],
   ];
-  const BY = { tokens: "tokens", cost: "cost", praised: "mean", blamed: "mean", spread: "spread" };
+  const BY = { __proto__: null, tokens: "tokens", cost: "cost", praised: "mean", blamed: "mean", spread: "spread" };
   const runs = [];
   let index = null;
   let joined = null;

@@ -8,6 +8,7 @@ barl.text = (() => {
   const FORMULA = /\$\$([^$]+)\$\$|\$([^$\n]+)\$|\\\(([\s\S]+?)\\\)|\\\[([\s\S]+?)\\\]|(\\boxed\{(?:[^{}]|\{[^{}]*\})*\})/g;
 
   const MODES = {
+    __proto__: null, // no name from the address is a key that every object has
     weight: { label: "step weight", title: "blamed to praised", bound: () => barl.store.runs[0].bound },
     entropy: { label: "entropy", title: "entropy of the belief after the step", bound: () => 1, sequential: true },
     truth: { label: "truth mass", title: "belief in the truth after the step", bound: () => 1, sequential: true },
