@@ -434,6 +434,8 @@ def _checked_reset(environment: Any, reset: Callable[..., Any], *values: Any, **
     left = None
     with suppress(Exception):  # a property may have nothing to read yet
         left = getattr(told_answer(environment), "answer", None)
+    done = getattr(environment, "done", False)
+    _must(callable(done) or not done, f"{name} must set done to False, got {done!r:.80}.")
     _must(left is None, f"{name} must set answer to None, got {left!r:.80}: it is what the model "
           "answers in this game, neither in the one before, nor the true answer.")
     return told
