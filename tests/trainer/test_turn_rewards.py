@@ -216,6 +216,14 @@ def test_an_environment_owns_hypotheses_prior_and_truth(tmp_path):
     assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 1.0, 0.0]
 
 
+def test_hypotheses_that_are_nowhere_are_an_error_at_once(tmp_path):
+    fields = {"credit": "bayes", "belief": "task"}
+    game = type("Silent", (Rewarding,), {"get_reward": lambda self: 1.0})
+    trainer = agent(tmp_path, rows=ROWS, reward_funcs=[], environment_factory=game, **fields)
+    with pytest.raises(ValueError, match="must have hypotheses"):
+        played(trainer, ROWS, plays())
+
+
 def test_the_environments_of_a_prompt_must_own_one_task(tmp_path):
     class Drawn(Owner):
         number = 0
