@@ -79,8 +79,7 @@ def check_kinds(arguments: dict[str, Any]) -> None:
         parts: Any = value.values() if isinstance(value, Mapping) else value
         are_parts = isinstance(value, container) and all(isinstance(one, inside) for one in parts)
         if not (is_left_out or are_parts or isinstance(value, kinds)):
-            got = " ".join(reprlib.repr(value).split())  # that of a table has many lines
-            raise TypeError(f"{name} must be {rule}, got {got:.80}.")
+            raise TypeError(f"{name} must be {rule}, got {_shown(value)}.")
 
 
 def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
@@ -122,6 +121,11 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
         if isinstance(dataset, _DATA):
             _check_dataset(name, dataset, args, arguments)
     return rewards
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a value in one line; those of tables and arrays have many."""
+    return " ".join(reprlib.repr(value).split())[:80]
 
 
 def _must(holds: Any, text: str) -> None:
@@ -384,7 +388,7 @@ def checked_reward(reward: Any, name: str) -> Any:
             return [None if one is None else float(one + 0.0) for one, _ in pairs]  # no texts
         except (TypeError, ValueError):
             raise ValueError(f"reward_funcs must return {len(prompts)} numbers, one for each "
-                             f"completion, got {output!r:.80} from {name}.") from None
+                             f"completion, got {_shown(output)} from {name}.") from None
 
     async def wait(**columns: Any) -> list[float | None]:
         return read(await reward(**columns), columns["prompts"])
