@@ -229,7 +229,10 @@ def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str
         first_rows: list[Any] = [*islice(dataset, _LOOKED_AT)]
         named = {field: getattr(args, field) for field in ("hypotheses_column", "prior_column")}
         named = {field: column for field, column in named.items() if column is not None}
-        named |= {"solution_column": args.solution_column} if args.own_credit.needs_truth else {}
+        # environments, and a `rollout_func`, may tell the truth
+        plays = keywords.get("environment_factory") or keywords.get("rollout_func")
+        is_asked = args.own_credit.needs_truth and not plays
+        named |= {"solution_column": args.solution_column} if is_asked else {}
         for field, column in named.items():
             _must(column in columns,
                   f"{field} must name a column of {name}, got {column!r}: {[*first]}.")
@@ -265,7 +268,8 @@ def _check_signatures(columns: set[str], solution: str, keywords: dict[str, Any]
     of_task = columns | {"prompts", "completions", "hypotheses", "steps"}
     functions += [(name, keywords[name], of_task)
                   for name in ("observation_likelihood", "hypothesis_rewards")]
-    functions.append(("turn_rewards", keywords["turn_rewards"], of_task - {"hypotheses"}))
+    to_turns = of_task - {"hypotheses"} | {"environments"}
+    functions.append(("turn_rewards", keywords["turn_rewards"], to_turns))
     for argument, function, names in functions:
         try:
             if callable(function) and not isinstance(function, nn.Module):
@@ -283,7 +287,7 @@ def _check_signatures(columns: set[str], solution: str, keywords: dict[str, Any]
 def _check_truths(args: BARLConfig, rows: Sequence[Any], keywords: dict[str, Any]) -> None:
     """Refuse true answers that are missing, or that the grader does not read."""
     column, credit = args.solution_column, args.own_credit
-    if not credit.needs_truth or (credit.hypotheses == "none" and column not in rows[0]):
+    if not credit.needs_truth or column not in rows[0]:
         return
     usable = [*filter(is_truth, (truth_answer(row[column]) for row in rows))]
     _must(2 * len(usable) >= len(rows),

@@ -380,7 +380,13 @@ class BARLTrainer(ResumeMixin):
         own = {name: columns[name] for name in columns if name not in (ROLLOUT_ANSWER, "answer")}
         own |= tasks
         self._inputs = [row | _fields_of(n, own) for n, row in enumerate(self._inputs)]
-        columns |= {name: tasks[name] for name in tasks if name == self.args.solution_column}
+        column = self.args.solution_column
+        if self.credit.needs_truth and column not in self._inputs[0]:
+            raise ValueError(
+                f"solution_column must name a column of train_dataset, got {column!r}: or let "
+                "environments have solution after reset."
+            )
+        columns |= {name: tasks[name] for name in tasks if name == column}
         self._take_turn_rewards(rewards)
         for reward in self._accuracy_rewards:
             share_verdicts(reward, self._generated, self._inputs)
