@@ -40,9 +40,7 @@ def environments_rewards(
 
     As many numbers as calls of tools are one for each call: a turn gets the sum of its calls'.
     """
-    if environments is None or not any(
-        gather_object([any(map(tells_turn_rewards, environments))])
-    ):
+    if environments is None or not any(gather_object([any(map(tells_turn_rewards, environments))])):
         return None
     told = [
         getattr(one, METHOD)() if hasattr(one, METHOD) else getattr(one, FIELD, ())
