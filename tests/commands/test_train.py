@@ -24,8 +24,7 @@ from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 from barl_trl.trainer import BARLConfig
 
 from ..distributed.launching import launch
-from ..tiny import tiny_model
-from ..trainer.playing import agent_tokenizer, call, taught
+from ..trainer.playing import call, dialog, save_taught
 from ..trainer.test_agents import look
 
 EVALUATION = ["--eval_strategy", "steps", "--eval_steps", "2", "--per_device_eval_batch_size", "4"]
@@ -41,11 +40,8 @@ def write_rows(path, *rows):
 
 
 def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd):
-    secrets = {
-        "hub_token": "hf_canary",
-        "model_init_kwargs": {"token": "hf_canary"},
-        "chat_template_kwargs": {"api_key": "hf_canary"},
-    }
+    secrets = {"hub_token": "hf_canary", "model_init_kwargs": {"token": "hf_canary"}}
+    secrets |= {"chat_template_kwargs": {"api_key": "hf_canary"}}
     path = recipe(system_prompt="Be brief.", disable_tqdm=False, **secrets)
     cli.main(["train", "--config", path, "--max_completion_length", "40"])
     log = logs(tmp_path / "out")[0]
@@ -54,9 +50,8 @@ def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd
     assert "\r" not in shown.out + shown.err and "'grad_norm'" not in shown.out
     first, truth, *rows = shown.out.splitlines()[1:6]
     assert r"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSolve" in first
-    assert truth.startswith("true answer: ") and [row.split()[0] for row in rows] == [
-        *("step", "1/2", "2/2")
-    ]
+    assert truth.startswith("true answer: ")
+    assert [row.split()[0] for row in rows] == ["step", "1/2", "2/2"]
     if not torch.accelerator.is_available():
         assert "CPU" in shown.out.splitlines()[0]
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("out/**/*") if path.is_file()}
@@ -69,20 +64,22 @@ def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd
         assert (template.name, template.system_prompt) == ("as trained", "Be brief.")
 
 
+def parsed(command):
+    parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
+    parser.set_defaults(use_cpu=True, bf16=False, dataset_name="d.jsonl")
+    return parser.parse_args_and_config(shlex.split(command))
+
+
 def test_without_a_gpu_the_cpu_trains_in_float32_if_the_recipe_says_nothing(tmp_path):
-    kinds = (ScriptArguments, BARLConfig, ModelConfig)
+    def written(text):
+        (tmp_path / "recipe.yaml").write_text(text)
+        return parsed(f"--config '{tmp_path}/recipe.yaml'")
 
-    def parsed(text):
-        (tmp_path / "recipe.yaml").write_text(f"dataset_name: d.jsonl\n{text}")
-        parser = RecipeParser(*kinds, prog="barl train")
-        parser.set_defaults(use_cpu=True, bf16=False)
-        return parser.parse_args_and_config(["--config", str(tmp_path / "recipe.yaml")])
-
-    _, args, model = parsed("learning_rate: 1e-3\nlora_target_modules: q_proj\nmax_steps: 3")
+    _, args, model = written("learning_rate: 1e-3\nlora_target_modules: q_proj\nmax_steps: 3")
     assert (args.use_cpu, args.bf16, args.max_steps) == (True, False, 3)
     assert args.learning_rate == 1e-3  # YAML takes it for a text
     assert model.lora_target_modules in ("q_proj", ["q_proj"])
-    script, args, _ = parsed("bf16: true\nreward_funcs: []\nconsistency_beta: .inf")
+    script, args, _ = written("bf16: true\nreward_funcs: []\nconsistency_beta: .inf")
     assert (args.bf16, script.reward_funcs, args.consistency_beta) == (True, [], float("inf"))
 
 
@@ -98,13 +95,9 @@ def test_without_a_gpu_the_cpu_trains_in_float32_if_the_recipe_says_nothing(tmp_
 def test_a_line_break_between_single_quotes_is_one(tmp_path, typed, meant):
     """In a shell and in YAML, where it would be a backslash and an n."""
     (tmp_path / "recipe.yaml").write_text(f"prompt_template: '{typed}'\nelicitation: '{typed}'")
-    needed = "--dataset_name d.jsonl --use_cpu --bf16 false"
-    for command in (
-        f"--prompt_template '{typed}' --elicitation '{typed}' {needed}",
-        f"--config '{tmp_path}/recipe.yaml' {needed}",
-    ):
-        parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
-        script, args, _ = parser.parse_args_and_config(shlex.split(command))
+    options = f"--prompt_template '{typed}' --elicitation '{typed}'"
+    for command in (options, f"--config '{tmp_path}/recipe.yaml'"):
+        script, args, _ = parsed(command)
         assert script.prompt_template == args.elicitation == meant
     command = f"--model m --benchmarks b --template '{typed}' --system_prompt '{typed}'"
     parser = RecipeParser(EvaluateArguments, prog="barl evaluate")
@@ -117,10 +110,7 @@ def test_the_hint_for_a_model_without_chat_template_can_be_pasted(tmp_path, monk
     needed = f"--model_name_or_path {TINY_MODEL_DIR} --dataset_name d.jsonl --output_dir out"
     with pytest.raises(SystemExit):
         cli.main(["train", *shlex.split(needed)])
-    hint = shlex.split(capsys.readouterr().err.partition("line break: ")[2])
-    parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
-    parser.set_defaults(use_cpu=True, bf16=False)
-    script, *_ = parser.parse_args_and_config([*shlex.split(needed), *hint])
+    script, *_ = parsed(needed + " " + capsys.readouterr().err.partition("line break: ")[2])
     assert script.prompt_template == "{problem}\n"
 
 
@@ -196,13 +186,7 @@ def test_lora_benchmarks_and_resume(tmp_path, search_recipe, capsys):
 
 
 AGENTS = '''
-def look(key: int) -> str:
-    """Look up a key.
-
-    Args:
-        key: The key.
-    """
-    return "12"
+from tests.trainer.test_agents import chatting, look
 
 class Game:
     def reset(self, hint, **row):
@@ -215,7 +199,7 @@ class Game:
             key: The key.
         """
         self.answer = self.hint
-        return "12"
+        return look(1)
 
     def get_reward(self) -> float:
         return float(self.answer == "12")
@@ -227,61 +211,36 @@ class KnowingGame(Game):
 def near(answer, hypothesis):
     return float(answer == hypothesis)
 
-def play(prompts, trainer):
-    ids = trainer.processing_class.encode("Is it 3?<|im_end|>")
-    others, last = trainer.processing_class.encode("No."), ids
-    return {
-        "prompt_ids": [ids] * len(prompts),
-        "completion_ids": [ids + others + last] * len(prompts),
-        "env_mask": [[1] * len(ids) + [0] * len(others) + [1] * len(last)] * len(prompts),
-        "logprobs": None,
-        "answer": ["12"] * len(prompts),
-    }
+play = chatting([["Is it 3?<|im_end|>", ("No.",), "Is it 3?<|im_end|>"]] * 4, answer=["12"] * 4)
 '''
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A model that calls the tool, rows with a column of their own, and a module of the user's."""
-    folder = tmp_path_factory.mktemp("agents")
-    tokenizer = agent_tokenizer()
-    dialog = [{"role": "user", "content": "3 * 4?"}]
-    dialog += [{"role": "assistant", "content": call("look", key=1)}]
-    dialog += [{"role": "tool", "content": "12"}, {"role": "assistant", "content": r"\boxed{12}"}]
-    model = tiny_model(tokenizer, std=0.05)
-    model.config.max_position_embeddings = 1024
-    taught(model, tokenizer, [dialog], tools=[look], steps=120).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    said = dialog("3 * 4?", call("look", key=1), look(1), r"\boxed{12}")
+    folder = save_taught(tmp_path_factory.mktemp("agents"), [said], tools=[look])
     row = {"problem": "3 * 4?", "answer": "12", "hint": "12", "numbers": ["12", "7"]}
     write_rows(folder / "rows.jsonl", *[row] * 4)
     (folder / "my_agents.py").write_text(AGENTS)
     return folder
 
 
-@pytest.mark.parametrize(
-    "agent",
-    [
-        {"tools": ["my_agents.look"]},
-        {
-            "environment_factory": "my_agents.Game",
-            "reward_funcs": [],
-            "credit": "belief_critic",
-            "eval_benchmarks": "games=rows.jsonl",
-            "eval_strategy": "steps",
-            "eval_steps": 1,
-        },
-        {"rollout_func": "my_agents.play"},
-        {
-            "environment_factory": "my_agents.KnowingGame",
-            "reward_funcs": [],
-            "credit": "bayes",
-            "belief": "task",
-            "hypotheses_column": "numbers",
-            "outcome_under": "my_agents.near",
-        },
-    ],
-    ids=["tools", "environment", "rollout_func", "belief"],
-)
+AGENTS_OF = {
+    "tools": {"tools": ["my_agents.look"]},
+    "rollout_func": {"rollout_func": "my_agents.play"},
+    "environment": {
+        **{"environment_factory": "my_agents.Game", "reward_funcs": [], "credit": "belief_critic"},
+        **{"eval_benchmarks": "games=rows.jsonl", "eval_strategy": "steps", "eval_steps": 1},
+    },
+    "belief": {
+        **{"environment_factory": "my_agents.KnowingGame", "reward_funcs": [], "credit": "bayes"},
+        **{"belief": "task", "hypotheses_column": "numbers", "outcome_under": "my_agents.near"},
+    },
+}
+
+
+@pytest.mark.parametrize("agent", AGENTS_OF.values(), ids=AGENTS_OF.keys())
 def test_agents_of_a_recipe(folder, tmp_path, monkeypatch, recipe, agent):
     monkeypatch.chdir(folder)
     files = {"model_name_or_path": str(folder), "dataset_name": str(folder / "rows.jsonl")}

@@ -85,7 +85,6 @@ PLAIN_LOOPS = {
 }
 
 
-@settings(max_examples=50)
 @given(batches())
 @pytest.mark.parametrize("name", NAMES)
 def test_equals_the_plain_loops(name, rollouts):

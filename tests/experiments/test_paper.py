@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
@@ -68,7 +68,6 @@ def test_reflections_are_counted_by_wrong_responses(sampled, tmp_path):
 # Beliefs
 
 
-@settings(max_examples=50)
 @given(
     st.lists(rollout(), min_size=1, max_size=4),
     BETAS,

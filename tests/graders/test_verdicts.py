@@ -155,13 +155,11 @@ balanced = st.recursive(
 
 
 @given(balanced, plain, plain, st.sampled_from([r"\boxed{", r"\fbox{", r"\boxed {"]))
-@settings(deadline=None)
 def test_any_balanced_content_comes_back(content, before, after, box):
     assert extract_answer(f"{before}{box}{content}}}{after}") == content.strip()
 
 
 @given(st.lists(st.sampled_from([r"\boxed{", r"\fbox{", "{", "}", r"\{", "\\", "1", "\n"])))
-@settings(deadline=None)
 def test_an_extracted_answer_is_balanced_whatever_surrounds_it(pieces):
     answer = extract_answer("".join(pieces))
     assert answer is None or why_inadmissible(answer + "1", max_chars=MILLION) != "unbalanced"
@@ -190,7 +188,6 @@ def test_an_unclosed_last_box_is_no_answer_whatever_is_stated(extraction):
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_any_text_can_be_read_in_any_way_and_a_box_goes_first(text):
     for extraction in EXTRACTIONS:
         extract_answer(text, extraction)
@@ -208,7 +205,6 @@ def test_a_decimal_comma_is_known_beside_the_same_number_with_a_point():
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=50)
 def test_an_answer_is_equivalent_to_itself_unless_it_is_empty(answer):
     assert bool(verify(answer, answer)) == bool(normal_form(answer))
 
@@ -255,7 +251,6 @@ def test_a_word_beside_a_number_may_change_it():
 
 
 @given(st.fractions(max_denominator=999))
-@settings(deadline=None)
 def test_every_fraction_is_read_in_each_way_of_writing_it(value):
     sign, size = "-" if value < 0 else "", abs(value)
     whole, rest = divmod(size.numerator, size.denominator)
@@ -269,7 +264,6 @@ def test_every_fraction_is_read_in_each_way_of_writing_it(value):
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4))
-@settings(deadline=None)
 def test_every_decimal_is_read_exactly(value):
     form = format(value, "f")
     assert number(form) == Fraction(value)
@@ -294,7 +288,6 @@ def test_numbers_may_differ_within_a_tolerance(n):
 
 
 @given(soup, soup)
-@settings(deadline=None)
 def test_balanced_texts_stay_balanced_beside_and_inside_each_other(one, other):
     if is_balanced(one):
         assert is_balanced("{" + one + "}" + other) == is_balanced(other)

@@ -17,7 +17,7 @@ from ..commands.test_evaluate_agents import PROBLEMS as GAMES
 from ..distributed.launching import launch
 from ..paths import ROOT
 from ..tiny import tiny_model, tiny_tokenizer
-from ..trainer.playing import agent_tokenizer, taught
+from ..trainer.playing import save_taught
 from ..trainer.rollouts import PROBLEMS
 
 # no compiling, float32 as the model
@@ -202,12 +202,8 @@ def play(folder, model, backend, *options):
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory):
     """A model that was taught to call a tool, with heads of at least 32."""
-    path, tokenizer = tmp_path_factory.mktemp("agent"), agent_tokenizer()
-    made = tiny_model(tokenizer, hidden_size=64, num_attention_heads=2, std=0.05)
-    made.config.max_position_embeddings = 1024
-    taught(made, tokenizer, DIALOGS, tools=[look], steps=120).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return str(path)
+    size = {"hidden_size": 64, "num_attention_heads": 2}
+    return str(save_taught(tmp_path_factory.mktemp("agent"), DIALOGS, tools=[look], **size))
 
 
 @pytest.mark.parametrize("is_lora", [False, True], ids=["model", "LoRA"])
