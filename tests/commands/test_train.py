@@ -34,11 +34,6 @@ def logs(folder):
     return json.loads((folder / "trainer_state.json").read_text())["log_history"]
 
 
-def write_rows(path, *rows):
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return str(path)
-
-
 def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd):
     secrets = {"hub_token": "hf_canary", "model_init_kwargs": {"token": "hf_canary"}}
     secrets |= {"chat_template_kwargs": {"api_key": "hf_canary"}}
@@ -66,8 +61,8 @@ def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd
 
 def parsed(command):
     parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
-    parser.set_defaults(use_cpu=True, bf16=False, dataset_name="d.jsonl")
-    return parser.parse_args_and_config(shlex.split(command))
+    parser.set_defaults(use_cpu=True, bf16=False)
+    return parser.parse_args_and_config([*shlex.split(command), "--dataset_name", "d.jsonl"])
 
 
 def test_without_a_gpu_the_cpu_trains_in_float32_if_the_recipe_says_nothing(tmp_path):
@@ -126,17 +121,16 @@ def test_no_option_has_two_meanings_and_help_lists_ours(capsys):
         assert ("--gradient_checkpointing" in shown) == lists_all
 
 
-def test_rows_are_selected_and_keep_their_columns(tmp_path, recipe, monkeypatch, caplog):
+def test_rows_are_selected_and_keep_their_columns(tmp_path, recipe, write, monkeypatch, caplog):
     """Prompts of messages, answers in a column of another name, rewards of the user's own."""
     rows = [{"prompt": [{"role": "user", "content": f"{n}+1?"}], "gold": n + 1} for n in range(6)]
     rows = [row | {"level": "3"} for row in rows]
     rows += [rows[0], rows[1] | {"prompt": [{"role": "user", "content": "?"}], "gold": "{"}]
-    seen = write_rows(tmp_path / "seen.jsonl", {"problem": "5+1?", "answer": "6"})
-    (tmp_path / "own_rewards.py").write_text(
-        "def leveled(completions, level, **kwargs):\n    return [float(one) for one in level]\n"
-    )
+    seen = write("seen.jsonl", {"problem": "5+1?", "answer": "6"})
+    own = "def leveled(completions, level, **kwargs):\n    return [float(one) for one in level]\n"
+    (tmp_path / "own_rewards.py").write_text(own)
     monkeypatch.chdir(tmp_path)
-    data = write_rows(tmp_path / "rows.jsonl", *rows)
+    data = write("rows.jsonl", *rows)
     path = recipe(dataset_name=data, answer_column="gold", reward_funcs="own_rewards.leveled")
     options = ["--deduplicate", "true", "--decontaminate", f"seen={seen}", "--credit", "grpo"]
     cli.main(["train", "--config", path, *options])
@@ -147,13 +141,13 @@ def test_rows_are_selected_and_keep_their_columns(tmp_path, recipe, monkeypatch,
     assert re.search(r"\d+ of 248 rows left out: prompt of more than", caplog.text)
 
 
-def test_problems_without_answers_train_on_their_lists(tmp_path, search_recipe):
+def test_problems_without_answers_train_on_their_lists(tmp_path, search_recipe, write):
     """One row has an answer; all have the hypotheses of their column."""
     path = search_recipe(credit="bayes", belief="task", hypotheses_column="candidates", max_steps=1)
     rows = search_rows(8, seed=5, with_candidates=True)
     lists = [{"problem": r["prompt"].strip(), "candidates": r["candidates"]} for r in rows]
     first = lists[0] | {"answer": rows[0]["solution"]}
-    write_rows(tmp_path / "train.jsonl", first, *lists[1:])
+    write("train.jsonl", first, *lists[1:])
     reads = ["--observation_likelihood", "barl_trl.synthetic.search.observation_likelihood"]
     cli.main(["train", "--config", path, *reads, "--step_size", "12"])
     assert logs(tmp_path / "out")[0]["barl/hypotheses_per_prompt"] == 7
@@ -221,7 +215,7 @@ def folder(tmp_path_factory):
     said = dialog("3 * 4?", call("look", key=1), look(1), r"\boxed{12}")
     folder = save_taught(tmp_path_factory.mktemp("agents"), [said], tools=[look])
     row = {"problem": "3 * 4?", "answer": "12", "hint": "12", "numbers": ["12", "7"]}
-    write_rows(folder / "rows.jsonl", *[row] * 4)
+    (folder / "rows.jsonl").write_text((json.dumps(row) + "\n") * 4)
     (folder / "my_agents.py").write_text(AGENTS)
     return folder
 
@@ -344,14 +338,10 @@ def test_a_launch_that_starts_one_process_of_several_is_told_of(tmp_path, number
     assert done.stdout.split() == [str(number > 1)]
 
 
-def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path, recipe):
+def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path, recipe, write):
     rows = [{"problem": f"{n}+1?", "answer": "?!" if n == 0 else str(n + 1)} for n in range(5)]
-    settings = recipe(
-        dataset_name=write_rows(tmp_path / "rows.jsonl", *rows),
-        prompts_per_rollout_batch=4,
-        rollouts_per_optimizer_step=16,
-        max_steps=1,
-    )
+    batches = {"prompts_per_rollout_batch": 4, "rollouts_per_optimizer_step": 16, "max_steps": 1}
+    settings = recipe(dataset_name=write("rows.jsonl", *rows), **batches)
     done = launch("cpu/ddp.yaml", "barl_trl", "train", "--config", settings)
     assert (tmp_path / "out" / "model.safetensors").exists()
     args = torch.load(tmp_path / "out" / "training_args.bin", weights_only=False)
@@ -395,13 +385,9 @@ def test_a_run_needs_no_home_no_shared_memory_and_few_files(tmp_path, search_rec
         [*BARL, "train", "--config", path, "--accelerate_config", "cpu/ddp"],
         [*BARL, "inspect", str(folder)],
     ):
-        done = subprocess.run(
-            ["unshare", "--mount", "bash", "-c", POOR, "barl", *command],
-            cwd=tmp_path,
-            env=os.environ | home,
-            capture_output=True,
-            text=True,
-        )
+        poor = ["unshare", "--mount", "bash", "-c", POOR, "barl", *command]
+        options = {"cwd": tmp_path, "env": os.environ | home}
+        done = subprocess.run(poor, capture_output=True, text=True, **options)
         assert done.returncode == 0, done.stderr
     assert (folder / "model.safetensors").exists()
     assert (folder / "inspect" / "index.html").exists()

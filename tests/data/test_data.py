@@ -194,27 +194,21 @@ def test_messages_are_a_prompt_as_they_stand(write, tmp_path, name):
         load_problems(str(path), conversational=False)
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ({"problem": " ", "answer": "1"}, "no_problem"),
-        ({"answer": "1"}, "no_problem"),
-        ({"problem": 7, "answer": ""}, "no_answer"),
-        ({"problem": "p"}, "no_answer"),
-        ({"problem": "p", "answer": None}, "no_answer"),
-        ({"problem": "p", "answer": float("nan")}, "no_answer"),
-        ({"problem": "p", "answer": ["1", "2"]}, "no_answer"),
-        ({"problem": "p", "answer": {"value": 1}}, "no_answer"),
-        ('{"problem": "p", "answer": "\\ud800"}', "no_answer"),
-        ({"problem": "p", "answer": "{1"}, "unbalanced"),
-        ({"problem": "p", "answer": "1\u200b2"}, "control_characters"),
-        ({"problem": "p", "answer": "1" * 513}, "too_long"),
-    ],
-)
-def test_a_row_that_cannot_be_used_is_skipped_and_counted(write, row, reason):
-    data, report = load_problems(write("p.jsonl", {"problem": "p", "answer": "1"}, row))
-    assert data["solution"][:] == ["1"]
-    assert (report.rows, report.kept, reasons(report)) == (2, 1, [reason])
+ILL_ANSWERS = {
+    "no_answer": ["", None, float("nan"), ["1", "2"], {"value": 1}],
+    **{"unbalanced": ["{1"], "control_characters": ["1\u200b2"], "too_long": ["1" * 513]},
+}
+
+
+def test_rows_that_cannot_be_used_are_skipped_and_counted(write):
+    rows = [{"problem": "p", "answer": answer} for of in ILL_ANSWERS.values() for answer in of]
+    rows += ['{"problem": "p", "answer": "\\ud800"}', {"problem": "p"}]
+    rows.append({"problem": 7, "answer": ""})
+    rows += [{"problem": " ", "answer": "1"}, {"answer": "1"}]
+    data, report = load_problems(write("p.jsonl", ROW, *rows))
+    assert (data["solution"][:], report.rows, report.kept) == (["1"], 14, 1)
+    expected = [reason for reason, of in ILL_ANSWERS.items() for _ in of]
+    assert reasons(report) == expected + ["no_answer"] * 3 + ["no_problem"] * 2
 
 
 def test_all_examples_are_usable_different_and_short_and_their_answers_are_rewarded():

@@ -75,14 +75,8 @@ def t3(rollouts, window=3, least=1e-6):
     return values
 
 
-PLAIN_LOOPS = {
-    "maxrl": maxrl,
-    "reinforce_pp": reference.outcome,
-    "verifree": verifree,
-    "mig": mig,
-    "oppo": oppo,
-    "t3": t3,
-}
+PLAIN_LOOPS = {"maxrl": maxrl, "reinforce_pp": reference.outcome, "verifree": verifree}
+PLAIN_LOOPS |= {"mig": mig, "oppo": oppo, "t3": t3}
 
 
 @given(batches())

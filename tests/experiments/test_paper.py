@@ -68,11 +68,7 @@ def test_reflections_are_counted_by_wrong_responses(sampled, tmp_path):
 # Beliefs
 
 
-@given(
-    st.lists(rollout(), min_size=1, max_size=4),
-    BETAS,
-    st.lists(st.floats(-1, 2), min_size=4, max_size=4),
-)
+@given(st.lists(rollout(), min_size=1, max_size=4), BETAS, st.tuples(*[st.floats(-1, 2)] * 4))
 def test_bayesian_values_are_the_recursion_in_plain_loops(rollouts, beta, outcomes):
     ell, masks = padded(rollouts, fill=-3.3)
     v = torch.tensor(outcomes[: len(rollouts)], dtype=torch.float64)
@@ -82,11 +78,8 @@ def test_bayesian_values_are_the_recursion_in_plain_loops(rollouts, beta, outcom
 
 
 STEP = 8
-RESPONSES = [
-    response(5, 0, 1, text="One and one: 1 + 1 = 2, thus \\boxed{2}."),
-    response(5, 1, 0, text="It is \\boxed{11}."),
-    response(5, 2, 0, text=""),
-]
+TEXTS = ["One and one: 1 + 1 = 2, thus \\boxed{2}.", "It is \\boxed{11}.", ""]
+RESPONSES = [response(5, n, n == 0, text=text) for n, text in enumerate(TEXTS)]
 
 
 def log_likelihoods(model, tokenizer, prompt, text):
@@ -105,9 +98,7 @@ def log_likelihoods(model, tokenizer, prompt, text):
     return rows
 
 
-def test_values_are_those_of_states_and_answers_read_one_by_one(
-    model, model_path, tokenizer, tmp_path
-):
+def test_values_are_those_of_states_and_answers_alone(model, model_path, tokenizer, tmp_path):
     unusable = [response(6, 0, 0, text="Hm.", solution="\\frac{1")]
     folder = write_responses(tmp_path / "m", {5: RESPONSES, 6: unusable}, model=model_path)
     out = tmp_path / "out"

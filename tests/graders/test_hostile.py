@@ -124,10 +124,9 @@ def test_no_pattern_takes_seconds(name, monkeypatch):
 def test_extraction_and_reward_give_hostile_completions_nothing(grader):
     texts = [text for text in SHORTER.values() if TRUTH not in text]
     completions = [*texts, *(rf"\boxed{{41}} \boxed{{{text}" for text in texts)]
-    columns = {}
-    rewards = AccuracyReward(grader, grader.name)(
-        completions, [TRUTH] * len(completions), log_extra=columns.__setitem__
-    )
+    columns, truths = {}, [TRUTH] * len(completions)
+    reward = AccuracyReward(grader, grader.name)
+    rewards = reward(completions, truths, log_extra=columns.__setitem__)
     assert rewards == [0.0] * len(completions)
     assert all(isinstance(answer, str) for answer in columns["answer"])
 
@@ -169,9 +168,8 @@ def test_any_completion_has_a_reward_for_any_solution(grader, completions, solut
     solutions = [solution] * len(completions)
     rewards = AccuracyReward(grader, "r")(completions, solutions, log_extra=logged.__setitem__)
     assert set(rewards) <= {None, 0.0, 1.0}
-    assert {name: len(column) for name, column in logged.items()} == dict.fromkeys(
-        ("solution", "answer", "verdict"), len(completions)
-    )
+    lengths = {name: len(column) for name, column in logged.items()}
+    assert lengths == dict.fromkeys(("solution", "answer", "verdict"), len(completions))
 
 
 # Nothing that a policy writes is run or heard
@@ -226,13 +224,7 @@ STILL_ACCEPTED = {  # to be refused: a pair that is has to go from here
 }
 
 
-@pytest.mark.parametrize(
-    "tricks",
-    [
-        *(pytest.param(pairs, id=name) for name, pairs in GAMED.items()),
-        *(pytest.param(pairs, id=name) for name, pairs in TRICKS.items()),
-    ],
-)
+@pytest.mark.parametrize("tricks", [*GAMED.values(), *TRICKS.values()], ids=[*GAMED, *TRICKS])
 def test_no_answer_made_to_please_is_accepted(tricks):
     verdicts = get_grader("math_verify").verify_all(tricks)
     assert {pair for pair, verdict in verdicts.items() if verdict} == tricks & STILL_ACCEPTED

@@ -335,13 +335,13 @@ def test_an_argument_of_another_kind_is_refused_by_name(tmp_path, name, value):
 
 
 def test_what_is_right_fails_for_its_model_alone(tmp_path):
-    for settings, given in (
+    for settings, mine in (
         ({}, {"train_dataset": stream(ROW, ROW)}),
         (TASK, {"train_dataset": rows(solution=None), "reward_funcs": format_reward}),
         (TASK, GAME | {"reward_funcs": [price]}),
     ):
         with pytest.raises(OSError, match="nowhere"):
-            built(tmp_path, settings, **given)
+            built(tmp_path, settings, **mine)
 
 
 def test_settings_that_contradict_a_given_model_or_were_set_later(tmp_path, model, tokenizer):

@@ -96,16 +96,6 @@ def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
 # TRL's features
 
 
-def test_lora_with_kl_against_the_adapter_free_model(make, expected_weights):
-    fields = {"learning_rate": 1e-2, "beta": 0.04, "max_steps": 2, "value_normalization": "none"}
-    lora = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
-    made = make(peft_config=lora, **fields)
-    by_hand.assert_equal(weights_of(made), expected_weights)
-    made.train()
-    first, second, *_ = made.state.log_history
-    assert second["kl"] > 0 and second["barl/value"] != first["barl/value"]
-
-
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_completions_without_answers_and_unusable_truths_are_trained_on(make, share):
     silent = {"rollout_func": given_rollouts({prompt: ["", "no idea"] for prompt, _ in PROBLEMS})}
