@@ -82,9 +82,12 @@ def test_linked_files_and_notebooks_come_along(repository):
     assert (out / shown).read_bytes() == b"ABC"
 
 
-def test_links_to_documented_modules_lead_to_the_reference_and_one_to_nothing_nowhere(repository):
-    place = site_pages.linked_place(repository / "docs" / "a.md", "../src/barl_trl/posterior.py")
+def test_links_to_documented_modules_lead_to_the_reference():
+    place = site_pages.linked_place(ROOT / "docs" / "method.md", "../src/barl_trl/posterior.py")
     assert place == (None, "../docs/reference.md#barl_trl.posterior")
+
+
+def test_a_link_to_nothing_ends_the_build(repository):
     (repository / "README.md").write_text("[a](docs/a.md)\n")
     with pytest.raises(SystemExit):
         site_pages.gather(["README.md"])

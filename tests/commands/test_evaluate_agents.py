@@ -205,10 +205,8 @@ def test_records_show_who_wrote_what(evaluate, tmp_path):
     assert [record["answer"] for record in records] == ["7"] * 3
     for record, response in zip(records, responses, strict=True):
         own = record["own_tokens"]
-        written, told = (
-            "".join(text for text, one in zip(record["tokens"], own, strict=True) if one == is_own)
-            for is_own in (1, 0)
-        )
+        pairs = [*zip(record["tokens"], own, strict=True)]
+        written, told = ("".join(text for text, one in pairs if one == k) for k in (1, 0))
         assert written == f"{CALL}<|im_end|>{LAST}<|im_end|>"
         assert response.messages[-2]["content"] in told
         assert record["token_ids"] == response.token_ids

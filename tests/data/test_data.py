@@ -195,7 +195,7 @@ def test_messages_are_a_prompt_as_they_stand(write, tmp_path, name):
 
 
 ILL_ANSWERS = {
-    "no_answer": ["", None, float("nan"), ["1", "2"], {"value": 1}],
+    "no_answer": ["", None, ["1", "2"], {"value": 1}],
     **{"unbalanced": ["{1"], "control_characters": ["1\u200b2"], "too_long": ["1" * 513]},
 }
 
@@ -206,9 +206,11 @@ def test_rows_that_cannot_be_used_are_skipped_and_counted(write):
     rows.append({"problem": 7, "answer": ""})
     rows += [{"problem": " ", "answer": "1"}, {"answer": "1"}]
     data, report = load_problems(write("p.jsonl", ROW, *rows))
-    assert (data["solution"][:], report.rows, report.kept) == (["1"], 14, 1)
+    assert (data["solution"][:], report.rows, report.kept) == (["1"], 13, 1)
     expected = [reason for reason, of in ILL_ANSWERS.items() for _ in of]
     assert reasons(report) == expected + ["no_answer"] * 3 + ["no_problem"] * 2
+    _, report = load_problems(write("q.jsonl", ROW, {"problem": "p", "answer": float("nan")}))
+    assert reasons(report) == ["no_answer"]
 
 
 def test_all_examples_are_usable_different_and_short_and_their_answers_are_rewarded():

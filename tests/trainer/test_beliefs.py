@@ -79,10 +79,10 @@ def check_weights(trainer, output, expected):
 
 
 def expected_outcomes(prior=(1.0,) * 4):
-    beliefs = [
-        reference.task_posterior([*prior], logps, [[0.0] * 4] * len(logps), 1.0)[-1]
-        for logps in LOGPS
-    ]
+    def belief(logps):
+        return reference.task_posterior([*prior], logps, [[0.0] * 4] * len(logps), 1.0)[-1]
+
+    beliefs = map(belief, LOGPS)
     return [0.0 if a is None else b[a] for a, b in zip(ANSWERS, beliefs, strict=True)]
 
 

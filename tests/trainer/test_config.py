@@ -370,16 +370,13 @@ def test_settings_that_are_warned_of(tmp_path, recwarn, is_corrected):
 # A user's functions
 
 
-def test_functions_that_return_no_answer_or_no_verdict():
+def test_functions_are_checked_on_each_call_and_graders_taken_by_their_names():
     for extractor in (len, lambda text: [text], lambda: "4", "qwne"):
         with pytest.raises((TypeError, ValueError)):
             answer_extractor_of(extractor)
     for verdict in ([True, True], None, 0.93):
         with pytest.raises(TypeError):
             answer_equivalence_of(lambda a, b, verdict=verdict: verdict)
-
-
-def test_functions_are_checked_on_each_call_and_graders_taken_by_their_names():
     extract = answer_extractor_of(lambda text: 7 if "seven" in text else None)
     assert extract("4") is None
     with pytest.raises(TypeError):

@@ -38,13 +38,10 @@ def corrected_trainer(model, tokenizer, args):
         rollouts = given_rollouts()(prompts, trainer)
         texts = [tokenizer.decode(ids[:-1]) for ids in rollouts["completion_ids"]]
         with torch.no_grad():
-            logps = [
-                by_hand.completion_logps(model, tokenizer, prompt, text)
-                for prompt, text in zip(prompts, texts, strict=True)
-            ]
-        return rollouts | {
-            "logprobs": [(row - torch.tensor(differences(len(row)))).tolist() for row in logps]
-        }
+            pairs = zip(prompts, texts, strict=True)
+            logps = [by_hand.completion_logps(model, tokenizer, *pair) for pair in pairs]
+        logps = [(row - torch.tensor(differences(len(row)))).tolist() for row in logps]
+        return rollouts | {"logprobs": logps}
 
     made = trainer(copy.deepcopy(model), tokenizer, args, rollout_func=rollout_func)
     # as of a trainer with vLLM that has handed over its first weights
@@ -75,9 +72,8 @@ def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
     made.train()
     loss, clipped = 0.0, []
     records = read_records(tmp_path / FOLDER) if mode else [None] * len(CASES)
-    for (prompt, completion, _), weights, record in zip(
-        CASES, expected_weights, records, strict=True
-    ):
+    rollouts = zip(CASES, expected_weights, records, strict=True)
+    for (prompt, completion, _), weights, record in rollouts:
         logps = by_hand.completion_logps(model, tokenizer, prompt, completion)
         raw, ratio = ratios(mode, len(logps))
         if record:

@@ -69,10 +69,8 @@ def expected_of(tokenizer, twin, likelihood, baseline):
     """Their weights, before whitening."""
     rollouts = given(likelihood)
     values = reference.subtract_baseline(twin(rollouts), rollouts, baseline)
-    rows = [
-        by_hand.over_tokens(tokenizer, completion, row)
-        for row, (_, completion, _) in zip(values, CASES, strict=True)
-    ]
+    pairs = zip(values, CASES, strict=True)
+    rows = [by_hand.over_tokens(tokenizer, completion, row) for row, (_, completion, _) in pairs]
     return [row[:-1] if r.is_cut_off else row for row, r in zip(rows, rollouts, strict=True)]
 
 
