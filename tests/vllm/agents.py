@@ -19,7 +19,7 @@ DIALOG = dialog(QUESTION[0]["content"], call("look", key=1), look(1), r"So \boxe
 
 def main(folder: str) -> None:
     # vLLM's attention on CPUs wants heads of at least 32
-    size = {"hidden_size": 64, "num_attention_heads": 2}
+    size = {"hidden_size": 64, "num_attention_heads": 2, "steps": 150}
     save_taught(f"{folder}/model", [DIALOG], tools=[look], **size)
     fields = {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 1024}
     args = agent_config(Path(folder) / "run", max_steps=2, max_tool_calling_iterations=2, **fields)
