@@ -1,4 +1,5 @@
 import gc
+import json
 import os
 import signal
 from contextlib import ExitStack
@@ -66,6 +67,25 @@ def _imports_are_no_garbage():
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+        yield
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file of rows, or of lines as they stand; returns its path."""
+
+    def write(name, *rows):
+        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ import json
 import os
 import runpy
 import select
-import shlex
 import signal
 import socket
 import subprocess
@@ -51,14 +50,6 @@ def server(**environment):
             )
         yield address
         process.communicate()
-
-
-def executable(folder):
-    """A program that does what `sys.executable -m MODULE ...` does, in processes like these."""
-    path = Path(folder) / "python"
-    path.write_text(f'#!/bin/sh\nshift\nexec {shlex.join(PRELOADED)} "$@"\n')
-    path.chmod(0o755)
-    return str(path)
 
 
 def serve(listener):

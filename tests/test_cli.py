@@ -26,6 +26,15 @@ print(json.dumps(said))
 """
 
 
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def run(*arguments, environment=(), **options):
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+    command = [sys.executable, "-m", "barl_trl", *arguments]
+    return subprocess.run(command, env=os.environ | dict(environment), **options)
+
+
 def test_help_and_recipes_need_no_heavy_library():
     shown = {"--help": "usage: barl COMMAND", "recipes": "qwen3-4b-lora", "recipes zero2": "zero_s"}
     program, options = [sys.executable, "-c", SCRIPT], {"capture_output": True, "text": True}
@@ -42,31 +51,21 @@ def test_every_command_has_help(capsys):
 
 
 def test_the_version_is_told_with_those_of_the_libraries():
-    command = [sys.executable, "-m", "barl_trl", "--version"]
-    (line,) = subprocess.check_output(command, text=True).splitlines()
+    (line,) = run("--version").stdout.splitlines()
     assert line.startswith(f"barl-trl {barl_trl.__version__}, trl {version('trl')}, transformers ")
 
 
-@pytest.mark.parametrize(
-    ("argument", "environment"),
-    [
-        ("größe", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
-        (b"gr\xf6\xdf", {}),
-    ],
-)
+@pytest.mark.parametrize(("argument", "environment"), [("größe", ASCII), (b"gr\xf6\xdf", {})])
 def test_an_argument_that_is_no_text_is_refused_at_once(argument, environment):
     """pyarrow and safetensors refused its surrogates at the end of the work."""
-    command = [sys.executable, "-m", "barl_trl", "train", "--output_dir", argument]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    done = run("train", "--output_dir", argument, environment=environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_a_console_that_is_not_utf8_ends_no_command(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"problem": "1 ± 1?", "answer": "é ± 値"}\n' * 2)
-    ascii_console = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    environment = os.environ | ascii_console | {"PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "barl_trl", "data", "check", "rows.jsonl"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    environment = ASCII | {"PYTHONIOENCODING": "ascii"}
+    done = run("data", "check", "rows.jsonl", environment=environment, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
     assert "'? ? ?'" in done.stdout
 
@@ -93,12 +92,6 @@ def test_a_credit_in_the_working_directory_is_found(tmp_path, monkeypatch, capsy
 def test_a_command_whose_output_nobody_reads_ends_without_a_traceback(command, unbuffered):
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "barl_trl", command],
-        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    done = run(command, environment={"PYTHONUNBUFFERED": unbuffered}, stdout=writer)
     os.close(writer)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")

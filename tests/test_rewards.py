@@ -21,12 +21,7 @@ def message(text):
 
 @pytest.mark.parametrize("form", [str, message], ids=["text", "messages"])
 def test_a_completion_is_rewarded_if_its_last_box_holds_the_true_answer(form):
-    texts = [
-        r"\boxed{0.5}",
-        r"\boxed{1} or \boxed{\frac{1}{2}}",
-        r"\boxed{0.5} or \boxed{5}",
-        "0.5",
-    ]
+    texts = [r"\boxed{0.5}", r"\boxed{1} or \boxed{\frac{1}{2}}", r"\boxed{0.5} or \boxed{5}", "5"]
     rewards = accuracy_reward([form(text) for text in texts], [r"\frac{1}{2}"] * 4)
     assert rewards == [1.0, 1.0, 0.0, 0.0]
 
@@ -53,12 +48,8 @@ def test_the_last_message_is_judged_and_of_it_the_text():
 
 def test_true_and_given_answers_are_logged_for_the_completions_table():
     columns = {}
-    accuracy_reward(
-        [r"\boxed{1}", "1", r"\boxed{5=6}", "1"],
-        ["$1$", "1", "6", ""],
-        log_extra=columns.__setitem__,
-        prompts=["a", "b", "c", "d"],
-    )
+    answers, truths = [r"\boxed{1}", "1", r"\boxed{5=6}", "1"], ["$1$", "1", "6", ""]
+    accuracy_reward(answers, truths, log_extra=columns.__setitem__, prompts=[*"abcd"])
     assert columns == {
         "solution": ["1", "1", "6", "[none]"],
         "answer": ["1", "[none]", "5=6", "[none]"],
@@ -94,15 +85,10 @@ def test_format_is_a_closed_last_box():
 def test_a_grader_is_a_reward_by_its_name():
     completions = [r"\boxed{50}", "50", r"\boxed{0.5}"]
     rewards = {name: get_reward_func(name)(completions, ["0.5"] * 3) for name in GRADERS}
-    assert rewards == {
-        "math_verify": [0.0, 0.0, 1.0],
-        "qwen": [1.0, 1.0, 1.0],
-        "string": [0.0, 0.0, 1.0],
-    }
+    alone = [0.0, 0.0, 1.0]
+    assert rewards == {"math_verify": alone, "qwen": [1.0, 1.0, 1.0], "string": alone}
     assert get_reward_func("qwen").__name__ == "qwen"
-
-
-def test_in_python_too_and_other_texts_are_left_to_trl():
+    # in Python, too, and other texts are left to TRL
     rewards = resolve_rewards(["string", "org/reward-model", accuracy_reward])
     assert rewards[0].grader is GRADERS["string"]
     assert rewards[1:] == ["org/reward-model", accuracy_reward]
@@ -133,13 +119,8 @@ def test_names_of_trl_are_trls():
     assert shorter(completion_ids=[[1] * 80, [1] * 90, [1] * 100]) == [0, -0.5, -1.0]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *["acuracy_reward", "", "..", "no.such", "barl_trl.rewards.acuracy"],
-        "barl_trl.rewards.__name__",
-    ],
-)
-def test_a_wrong_name_is_refused(name):
-    with pytest.raises(ValueError, match="reward function must"):
-        get_reward_func(name)
+def test_a_wrong_name_is_refused():
+    names = ["acuracy_reward", "", "..", "no.such"]
+    for name in [*names, "barl_trl.rewards.acuracy", "barl_trl.rewards.__name__"]:
+        with pytest.raises(ValueError, match="reward function must"):
+            get_reward_func(name)

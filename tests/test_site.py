@@ -65,13 +65,10 @@ def repository(tmp_path, monkeypatch):
 
 def test_linked_files_and_notebooks_come_along(repository):
     image = nbformat.v4.new_output("display_data", {"image/png": "QUJD"})
-    cells = [
-        nbformat.v4.new_markdown_cell("# Title\n\n[code](code.py)"),
-        nbformat.v4.new_code_cell("print(1)", outputs=[image]),
-    ]
-    (repository / "README.md").write_text(
-        "[a](docs/a.md#part) [n](n.ipynb) [p](https://arxiv.org)\n"
-    )
+    cells = [nbformat.v4.new_markdown_cell("# Title\n\n[code](code.py)")]
+    cells.append(nbformat.v4.new_code_cell("print(1)", outputs=[image]))
+    links = "[a](docs/a.md#part) [n](n.ipynb) [p](https://arxiv.org)\n"
+    (repository / "README.md").write_text(links)
     (repository / "docs" / "a.md").write_text("# A\n\n[code](../code.py)\n")
     nbformat.write(nbformat.v4.new_notebook(cells=cells), repository / "n.ipynb")
     site_pages.gather(["README.md"])

@@ -47,24 +47,18 @@ def test_delimited_steps_end_at_blank_lines(text):
     assert all("\n\n" not in step.rstrip("\n") and step.endswith("\n\n") for step in steps[:-1])
 
 
-def test_delimiter_inside_a_token_ends_the_step_with_that_token():
+def test_a_delimiter_inside_a_token_ends_the_step_with_that_token_and_none_may_be_empty():
     pieces = ["One.", "\n\nTwo", " three", "\n", "\nfour"]
     assert delimited_steps(range(5), decode=lambda k: pieces[k[0]], delimiter="\n\n") == [2, 5]
-
-
-def test_empty_delimiter_is_refused():
     with pytest.raises(ValueError, match="delimiter must not be empty"):
         delimited_steps([1], **CHARS, delimiter="")
 
 
-@pytest.mark.parametrize("ends", ["steps", ["first", "second"], [2, 3], [3, 2, 4], 4, None])
-def test_a_segmenter_that_returns_no_ends_is_refused(ends):
-    with pytest.raises(ValueError, match="step_segmenter must return strictly ascending ends"):
-        step_ends_of(range(4), lambda ids: ends)
-
-
-def test_ends_of_a_segmenter_may_be_a_tensor():
+def test_a_segmenter_that_returns_no_ends_is_refused():
     assert step_ends_of(range(4), lambda ids: torch.tensor([2, len(ids)])) == [2, 4]
+    for ends in ("steps", ["first", "second"], [2, 3], [3, 2, 4], 4, None):
+        with pytest.raises(ValueError, match="step_segmenter must return strictly ascending ends"):
+            step_ends_of(range(4), lambda ids, ends=ends: ends)
 
 
 def test_nothing_behind_the_end_of_turn_is_reasoning():
@@ -126,15 +120,11 @@ def test_tools_write_behind_turns_whatever_ends_a_call():
     assert turn_step_ends(ids_, mask, found, None) == [4, 5]
 
 
-def test_an_observation_that_no_turn_answers_is_the_last_state():
+def test_an_observation_that_no_turn_answers_is_the_last_state_but_behind_a_word_only():
     mask, ids_ = [1, 1, 0, 0], [5, END, 7, 7]
     assert turns(mask, ids_) == [(0, 1, 4, True)]
     assert turn_step_ends(ids_, mask, turns(mask, ids_), None) == [4]
-
-
-def test_without_a_word_of_the_model_there_is_no_step():
-    assert turns([0, 0], [7, 7]) == []
-    assert turn_step_ends([7, 7], [0, 0], [], None) == []
+    assert turns([0, 0], [7, 7]) == turn_step_ends([7, 7], [0, 0], [], None) == []
 
 
 @st.composite

@@ -11,16 +11,8 @@ import pytest
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 BARL = str(Path(sys.executable).with_name("barl"))
-NAMES = (
-    "random",
-    "json",
-    "sympy",
-    "torch",
-    "numpy",
-    "accelerate",
-    "barl_trl",
-    "latex2sympy2_extended",
-)
+NAMES = ("random", "json", "sympy", "torch", "numpy", "accelerate", "barl_trl")
+NAMES += ("latex2sympy2_extended",)
 TRAIN = ["train", "--model_name_or_path", str(TINY_MODEL_DIR), "--dataset_name", "rows.jsonl"]
 TRAIN += ["--prompt_template", "{problem}\n", "--max_steps", "1", "--num_generations", "2"]
 TRAIN += ["--per_device_train_batch_size", "2", "--max_completion_length", "8", "--step_size", "4"]

@@ -12,11 +12,8 @@ def serious(page):
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page, options={"preload": False}).response["violations"]
-    return [
-        (rule["id"], rule["nodes"][0]["html"][:200])
-        for rule in found
-        if rule["impact"] in ("serious", "critical")
-    ]
+    found = [rule for rule in found if rule["impact"] in ("serious", "critical")]
+    return [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found]
 
 
 def check_access(shown, *places):
@@ -65,9 +62,7 @@ def test_a_table_that_goes_on_has_a_cue(shown):
     page = shown.at(PLACES[2])
     assert page.locator(".goes-on").count() == 0
     page.set_viewport_size({"width": 390, "height": 844})
-    table = page.locator(".scroll").last
-    shown.wait_for("[...document.querySelectorAll('.scroll')].at(-1).matches('.wide.goes-on')")
-    table.evaluate("e => { e.scrollLeft = e.scrollWidth }")
-    shown.wait_for(
-        "[...document.querySelectorAll('.scroll')].at(-1).matches('.wide:not(.goes-on)')"
-    )
+    table = "[...document.querySelectorAll('.scroll')].at(-1)"
+    shown.wait_for(f"{table}.matches('.wide.goes-on')")
+    page.locator(".scroll").last.evaluate("e => { e.scrollLeft = e.scrollWidth }")
+    shown.wait_for(f"{table}.matches('.wide:not(.goes-on)')")

@@ -1,17 +1,15 @@
 """Texts of models and data that would be code, markup, or too much."""
 
+import re
+
 import pytest
 
 from ..inspector.rollouts import make_record, metadata_of
 
 pytestmark = pytest.mark.browser
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u2029\u202eabc<!--"
-SEEN = (
-    "</script><script>alert(1)</script><img src=x onerror=alert(2)>⟨U+2028⟩⟨U+2029⟩⟨U+202E⟩abc<!--"
-)
-FORMULA = (
-    r"$\href{javascript:alert(3)}{x}$ $\htmlClass{a}{b}$ $\includegraphics{http://x.example/y}$"
-)
+SEEN = re.sub(r"[\u2028\u2029\u202e]", lambda found: f"⟨U+{ord(found[0]):X}⟩", HOSTILE)
+FORMULA = r"$\href{javascript:alert(3)}{x}$ $\htmlClass{a}{b}$ $\includegraphics{http://x.example}$"
 
 
 def test_hostile_texts_are_texts(make_shown):
@@ -26,9 +24,8 @@ def test_hostile_texts_are_texts(make_shown):
             record |= {"turn_ends": [3, size], "observed_tools": [[HOSTILE], []]}
         return records
 
-    shown = make_shown(
-        {"steps": [0], "change": hostile, "model": HOSTILE, "reward_names": [HOSTILE]}
-    )
+    named = {"model": HOSTILE, "reward_names": [HOSTILE]}
+    shown = make_shown({"steps": [0], "change": hostile} | named)
     for place in ("#/", "#/step/0", "#/step/0/group/1", "#/step/0/group/1/rollout/0?t=0"):
         page = shown.at(place)
         assert page.locator("img, iframe, object, a[href^=javascript]").count() == 0
@@ -102,13 +99,9 @@ def test_very_many_tokens_are_shown_in_parts(make_shown):
 
 def test_run_without_beliefs_is_shown(make_shown):
     def unscored(records):
-        nothing = dict.fromkeys(
-            [
-                *("hypotheses", "member", "answer_logps", "posterior", "step_values", "reason"),
-                *("token_logps", "token_weights", "importance_ratios", "answer", "scored_tokens"),
-            ]
-        )
-        return [r | nothing for r in records]
+        of_beliefs = "hypotheses", "member", "answer_logps", "posterior", "step_values", "reason"
+        more = "token_logps", "token_weights", "importance_ratios", "answer", "scored_tokens"
+        return [r | dict.fromkeys(of_beliefs + more) for r in records]
 
     shown = make_shown({"steps": [0], "change": unscored, "metadata": metadata_of(credit="grpo")})
     page = shown.at("#/step/0/group/1/rollout/1?t=0")

@@ -67,9 +67,8 @@ def test_other_credits_of_the_step(shown, record):
 def test_river_shows_the_posterior_and_marks_the_truth(shown, record):
     page = shown.at(f"{ADDRESS}?t=1")
     w = reference.posterior(record["answer_logps"], 1.0)
-    items = {
-        item.locator("bdi").inner_text(): item for item in page.locator(".hypotheses li").all()
-    }
+    found = page.locator(".hypotheses li").all()
+    items = {item.locator("bdi").inner_text(): item for item in found}
     for i, answer in enumerate(record["hypotheses"]):
         before, after = items[answer].locator(".value").inner_text().split(" → ")
         assert number(before) == pytest.approx(w[1][i], abs=6e-3)
@@ -135,16 +134,13 @@ def test_group_has_weights_and_flat_advantages_on_one_scale(shown):
     bound = page.evaluate("barl.store.runs[0].bound")
     for n in range(4):
         record = shown.by_place[10, 1, n]
-        for table, values in (
-            (weights, record["token_weights"][::3]),
-            (flat, [record["advantage"]] * 5),
-        ):
+        own = (weights, record["token_weights"][::3]), (flat, [record["advantage"]] * 5)
+        for table, values in own:
             cells = table.locator(f"td[data-r='{n}']")
             assert cells.count() == len(record["step_ends"])
             for t, (name, share) in enumerate(cells.evaluate_all(SHARES)):
-                assert number(cells.nth(t).get_attribute("title").split(": ")[1]) == pytest.approx(
-                    values[t], abs=6e-3
-                )
+                told = number(cells.nth(t).get_attribute("title").split(": ")[1])
+                assert told == pytest.approx(values[t], abs=6e-3)
                 wanted = min(100, 100 * abs(values[t]) / bound)
                 assert float(share.strip("%")) == pytest.approx(wanted, abs=1)
                 assert ("neg" in name) == (values[t] < 0)

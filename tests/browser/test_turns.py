@@ -66,9 +66,8 @@ def test_what_each_observation_changed(shown):
     assert len(lines) == 3
     for t, line in enumerate(lines):
         before, after = line.split(" · ")[0].split(" the truth ")[1].split(" → ")
-        assert [number(before), number(after)] == pytest.approx(
-            [states[t][0], states[t + 1][0]], abs=6e-3
-        )
+        truth = [states[t][0], states[t + 1][0]]
+        assert [number(before), number(after)] == pytest.approx(truth, abs=6e-3)
         moved = [b - a for a, b in zip(states[t], states[t + 1], strict=True)]
         for said, most in (("gained", max(moved)), ("lost", min(moved))):
             told = [part for part in line.split(" · ") if part.startswith(f"most {said}: ")]

@@ -34,9 +34,8 @@ def arguments(folder, **options):
 
 
 @pytest.fixture
-def evaluate(tmp_path, capsys, monkeypatch):
+def evaluate(tmp_path, capsys):
     """Runs the command in this process; returns its results and what it printed."""
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
 
     def evaluate(folder=None, **options):
         folder = folder or tmp_path / "out"
@@ -142,26 +141,19 @@ def test_a_finished_run_generates_nothing_and_more_is_added(evaluate, tmp_path):
     assert evaluate(limit=5)[0]["benchmarks"]["search"]["num_problems"] == 5
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"max_tokens": 60}, "max_tokens must be 120"),
-        ({"temperature": 1.0}, "temperature must be 0.0"),
-        ({"template": "Q: {problem}"}, "template must be 'plain'"),
-        ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None"),
-        ({"grader": "string"}, "grader must be"),
-    ],
-)
-def test_a_folder_of_other_settings_weights_or_problems_is_refused(
-    evaluate, tmp_path, changed, message
-):
+OTHERS = {"max_tokens": 60, "temperature": 1.0, "template": "Q: {problem}", "grader": "string"}
+OTHERS |= {"model_init_kwargs": '{"dtype": "float64"}'}
+
+
+def test_a_folder_of_other_settings_weights_or_problems_is_refused(evaluate, tmp_path):
     model, path = tmp_path / "model", tmp_path / "mine.jsonl"
     shutil.copytree(TINY_MODEL_DIR, model)
     path.write_text('{"problem": "p", "answer": "1"}\n')
     mine = {"model": model, "benchmarks": f"mine={path}"}
     evaluate(**mine)
-    with pytest.raises(ValueError, match=message):
-        evaluate(**mine | changed)
+    for name, value in OTHERS.items():
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            evaluate(**mine | {name: value})
     path.write_text('{"problem": "p", "answer": "2"}\n')
     with pytest.raises(ValueError, match="another problem or prompt 0 in mine"):
         evaluate(**mine)
@@ -204,23 +196,12 @@ def test_a_file_that_is_no_response_file_or_names_no_model_stays_as_it_is(evalua
         evaluate(limit=2)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"grader": "qwen", "extraction": "stated"},
-        {"grader": "maths"},
-        {"template": "llama-3"},
-        {"system_prompt": "Hi"},
-        {"model": "no/such"},
-        pytest.param(
-            {"backend": "vllm"},
-            marks=pytest.mark.skipif(bool(find_spec("vllm")), reason="vLLM is installed"),
-        ),
-    ],
-)
-def test_mistakes_are_found_before_a_model_is_loaded(evaluate, tmp_path, options):
-    with pytest.raises((ValueError, ImportError)):
-        evaluate(**options)
+def test_mistakes_are_found_before_a_model_is_loaded(evaluate, tmp_path):
+    mistakes = [{"grader": "qwen", "extraction": "stated"}, {"grader": "maths"}]
+    mistakes += [{"template": "llama-3"}, {"system_prompt": "Hi"}, {"model": "no/such"}]
+    for options in [*mistakes, *[{"backend": "vllm"}] * (find_spec("vllm") is None)]:
+        with pytest.raises((ValueError, ImportError)):
+            evaluate(**options)
     assert not (tmp_path / "out").exists()
 
 
@@ -243,9 +224,8 @@ def test_a_models_own_code_runs_only_if_that_is_asked_for(evaluate, tmp_path, mo
     family = json.loads((model / "config.json").read_text())["architectures"][0][:-11]
     (model / "own.py").write_text(OWN_CODE.format(ran=str(ran), family=family))
     own = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.Own"}
-    if part == "config.json":
-        settings |= {"model_type": "own", "auto_map": own}
-    else:
+    settings |= {"model_type": "own", "auto_map": own}
+    if part != "config.json":
         own = {"AutoTokenizer": [None, "own.OwnTokenizer"]}
         settings |= {"tokenizer_class": "OwnTokenizer", "auto_map": own}
     (model / part).write_text(json.dumps(settings))

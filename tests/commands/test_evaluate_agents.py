@@ -15,8 +15,8 @@ from barl_trl.evaluation.responses import read_response_file
 from barl_trl.trainer.records import read_records
 
 from ..distributed.launching import launch
-from ..tiny import tiny_model, tiny_tokenizer
-from ..trainer.playing import agent_tokenizer, call, taught
+from ..tiny import tiny_tokenizer
+from ..trainer.playing import call, dialog, save_taught
 
 HERE = "tests.commands.test_evaluate_agents"
 PROBLEMS = [{"problem": f"Look at {n}", "answer": str(n + 6), "shift": n + 5} for n in range(3)]
@@ -55,36 +55,20 @@ class Game:
 CALL, LAST = call("look", key=1), r"So \boxed{8}"
 
 
-def dialog(question, result):
-    return [
-        {"role": "system", "content": PAPER_SYSTEM_PROMPT},
-        {"role": "user", "content": question},
-        {"role": "assistant", "content": CALL},
-        {"role": "tool", "content": result},
-        {"role": "assistant", "content": LAST},
-    ]
-
-
-DIALOGS = [dialog("Look at 1", look(1)), dialog("Look at 1 shift 6", "True 6 0.123456789")]
+SYSTEM = {"role": "system", "content": PAPER_SYSTEM_PROMPT}
+RESULTS = {"Look at 1": look(1), "Look at 1 shift 6": "True 6 0.123456789"}
+DIALOGS = [[SYSTEM, *dialog(asked, CALL, told, LAST)] for asked, told in RESULTS.items()]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    tokenizer = agent_tokenizer()
-    untaught = tiny_model(tokenizer, hidden_size=64, std=0.05)
-    untaught.config.max_position_embeddings = 1024
-    taught(untaught, tokenizer, DIALOGS, tools=[look], steps=120).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_taught(tmp_path_factory.mktemp("model"), DIALOGS, tools=[look], hidden_size=64)
 
 
 @pytest.fixture
-def evaluate(model, tmp_path, monkeypatch):
+def evaluate(model, tmp_path, write):
     """Runs the command in this process; returns its results and its responses."""
-    path = tmp_path / "mine.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in PROBLEMS))
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    path = write("mine.jsonl", *PROBLEMS)
 
     def evaluate(folder="out", **options):
         settings = {"model": model, "benchmarks": f"mine={path}", "max_tokens": 300}
@@ -102,16 +86,14 @@ def test_an_episode_is_a_response_with_all_its_turns(evaluate, model):
     results, responses = evaluate(tools=f"{HERE}.look")
     tokenizer = AutoTokenizer.from_pretrained(model)
     for problem, response in zip(PROBLEMS, responses, strict=True):
-        asked = dialog(problem["problem"], look(1))[:2]
+        asked = [SYSTEM, {"role": "user", "content": problem["problem"]}]
         assert response.messages[:2] == asked
         called, told, last = response.messages[2:]
         assert called["tool_calls"][0]["function"] == {"name": "look", "arguments": {"key": 1}}
         assert told == {"role": "tool", "name": "look", "content": look(1)}
         assert last == {"role": "assistant", "content": LAST}
-        text = tokenizer.apply_chat_template(
-            asked, tools=[look], tokenize=False, add_generation_prompt=True
-        )
-        assert response.prompt == text
+        options = {"tools": [look], "tokenize": False, "add_generation_prompt": True}
+        assert response.prompt == tokenizer.apply_chat_template(asked, **options)
         written = '{"name": "look", "arguments": {"key": 1}} So \\boxed{8}'
         assert response.response.split() == written.split()
         assert response.tokens == len(tokenizer.encode(CALL)) + 1 + len(tokenizer.encode(LAST))
@@ -223,10 +205,8 @@ def test_records_show_who_wrote_what(evaluate, tmp_path):
     assert [record["answer"] for record in records] == ["7"] * 3
     for record, response in zip(records, responses, strict=True):
         own = record["own_tokens"]
-        written, told = (
-            "".join(text for text, one in zip(record["tokens"], own, strict=True) if one == is_own)
-            for is_own in (1, 0)
-        )
+        pairs = [*zip(record["tokens"], own, strict=True)]
+        written, told = ("".join(text for text, one in pairs if one == k) for k in (1, 0))
         assert written == f"{CALL}<|im_end|>{LAST}<|im_end|>"
         assert response.messages[-2]["content"] in told
         assert record["token_ids"] == response.token_ids

@@ -12,6 +12,7 @@ from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from ..preloaded import PRELOADED
 
+pytestmark = pytest.mark.filterwarnings("ignore:step_size=128")
 FILES = {
     "good.yaml": f"""
 model_name_or_path: {TINY_MODEL_DIR}
@@ -108,7 +109,6 @@ def check(command, name, capsys):
     assert line.startswith("barl") and name in line
 
 
-@pytest.mark.filterwarnings("ignore:step_size=128")
 @pytest.mark.parametrize(("command", "name"), COMMANDS, ids=[run[:60] for run, _ in COMMANDS])
 def test_a_mistake_is_said_in_one_line_before_weights_are_read(
     folder, command, name, monkeypatch, capsys
@@ -121,7 +121,6 @@ def test_a_mistake_is_said_in_one_line_before_weights_are_read(
     check(command, name, capsys)
 
 
-@pytest.mark.filterwarnings("ignore:step_size=128")
 @pytest.mark.parametrize(("options", "name"), LATE)
 def test_other_mistakes_are_said_when_the_model_is_loaded(
     folder, options, name, monkeypatch, capsys
@@ -130,7 +129,6 @@ def test_other_mistakes_are_said_when_the_model_is_loaded(
     check(f"train {options}", name, capsys)
 
 
-@pytest.mark.filterwarnings("ignore:step_size=128")
 def test_what_a_users_function_returns_is_said_in_the_last_line(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     with pytest.raises(SystemExit) as stop:

@@ -24,8 +24,7 @@ from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 from barl_trl.trainer import BARLConfig
 
 from ..distributed.launching import launch
-from ..tiny import tiny_model
-from ..trainer.playing import agent_tokenizer, call, taught
+from ..trainer.playing import call, dialog, save_taught
 from ..trainer.test_agents import look
 
 EVALUATION = ["--eval_strategy", "steps", "--eval_steps", "2", "--per_device_eval_batch_size", "4"]
@@ -35,17 +34,9 @@ def logs(folder):
     return json.loads((folder / "trainer_state.json").read_text())["log_history"]
 
 
-def write_rows(path, *rows):
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return str(path)
-
-
 def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd):
-    secrets = {
-        "hub_token": "hf_canary",
-        "model_init_kwargs": {"token": "hf_canary"},
-        "chat_template_kwargs": {"api_key": "hf_canary"},
-    }
+    secrets = {"hub_token": "hf_canary", "model_init_kwargs": {"token": "hf_canary"}}
+    secrets |= {"chat_template_kwargs": {"api_key": "hf_canary"}}
     path = recipe(system_prompt="Be brief.", disable_tqdm=False, **secrets)
     cli.main(["train", "--config", path, "--max_completion_length", "40"])
     log = logs(tmp_path / "out")[0]
@@ -54,9 +45,8 @@ def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd
     assert "\r" not in shown.out + shown.err and "'grad_norm'" not in shown.out
     first, truth, *rows = shown.out.splitlines()[1:6]
     assert r"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSolve" in first
-    assert truth.startswith("true answer: ") and [row.split()[0] for row in rows] == [
-        *("step", "1/2", "2/2")
-    ]
+    assert truth.startswith("true answer: ")
+    assert [row.split()[0] for row in rows] == ["step", "1/2", "2/2"]
     if not torch.accelerator.is_available():
         assert "CPU" in shown.out.splitlines()[0]
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("out/**/*") if path.is_file()}
@@ -69,20 +59,22 @@ def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd
         assert (template.name, template.system_prompt) == ("as trained", "Be brief.")
 
 
+def parsed(command):
+    parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
+    parser.set_defaults(use_cpu=True, bf16=False)
+    return parser.parse_args_and_config([*shlex.split(command), "--dataset_name", "d.jsonl"])
+
+
 def test_without_a_gpu_the_cpu_trains_in_float32_if_the_recipe_says_nothing(tmp_path):
-    kinds = (ScriptArguments, BARLConfig, ModelConfig)
+    def written(text):
+        (tmp_path / "recipe.yaml").write_text(text)
+        return parsed(f"--config '{tmp_path}/recipe.yaml'")
 
-    def parsed(text):
-        (tmp_path / "recipe.yaml").write_text(f"dataset_name: d.jsonl\n{text}")
-        parser = RecipeParser(*kinds, prog="barl train")
-        parser.set_defaults(use_cpu=True, bf16=False)
-        return parser.parse_args_and_config(["--config", str(tmp_path / "recipe.yaml")])
-
-    _, args, model = parsed("learning_rate: 1e-3\nlora_target_modules: q_proj\nmax_steps: 3")
+    _, args, model = written("learning_rate: 1e-3\nlora_target_modules: q_proj\nmax_steps: 3")
     assert (args.use_cpu, args.bf16, args.max_steps) == (True, False, 3)
     assert args.learning_rate == 1e-3  # YAML takes it for a text
     assert model.lora_target_modules in ("q_proj", ["q_proj"])
-    script, args, _ = parsed("bf16: true\nreward_funcs: []\nconsistency_beta: .inf")
+    script, args, _ = written("bf16: true\nreward_funcs: []\nconsistency_beta: .inf")
     assert (args.bf16, script.reward_funcs, args.consistency_beta) == (True, [], float("inf"))
 
 
@@ -98,13 +90,9 @@ def test_without_a_gpu_the_cpu_trains_in_float32_if_the_recipe_says_nothing(tmp_
 def test_a_line_break_between_single_quotes_is_one(tmp_path, typed, meant):
     """In a shell and in YAML, where it would be a backslash and an n."""
     (tmp_path / "recipe.yaml").write_text(f"prompt_template: '{typed}'\nelicitation: '{typed}'")
-    needed = "--dataset_name d.jsonl --use_cpu --bf16 false"
-    for command in (
-        f"--prompt_template '{typed}' --elicitation '{typed}' {needed}",
-        f"--config '{tmp_path}/recipe.yaml' {needed}",
-    ):
-        parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
-        script, args, _ = parser.parse_args_and_config(shlex.split(command))
+    options = f"--prompt_template '{typed}' --elicitation '{typed}'"
+    for command in (options, f"--config '{tmp_path}/recipe.yaml'"):
+        script, args, _ = parsed(command)
         assert script.prompt_template == args.elicitation == meant
     command = f"--model m --benchmarks b --template '{typed}' --system_prompt '{typed}'"
     parser = RecipeParser(EvaluateArguments, prog="barl evaluate")
@@ -117,10 +105,7 @@ def test_the_hint_for_a_model_without_chat_template_can_be_pasted(tmp_path, monk
     needed = f"--model_name_or_path {TINY_MODEL_DIR} --dataset_name d.jsonl --output_dir out"
     with pytest.raises(SystemExit):
         cli.main(["train", *shlex.split(needed)])
-    hint = shlex.split(capsys.readouterr().err.partition("line break: ")[2])
-    parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
-    parser.set_defaults(use_cpu=True, bf16=False)
-    script, *_ = parser.parse_args_and_config([*shlex.split(needed), *hint])
+    script, *_ = parsed(needed + " " + capsys.readouterr().err.partition("line break: ")[2])
     assert script.prompt_template == "{problem}\n"
 
 
@@ -136,17 +121,16 @@ def test_no_option_has_two_meanings_and_help_lists_ours(capsys):
         assert ("--gradient_checkpointing" in shown) == lists_all
 
 
-def test_rows_are_selected_and_keep_their_columns(tmp_path, recipe, monkeypatch, caplog):
+def test_rows_are_selected_and_keep_their_columns(tmp_path, recipe, write, monkeypatch, caplog):
     """Prompts of messages, answers in a column of another name, rewards of the user's own."""
     rows = [{"prompt": [{"role": "user", "content": f"{n}+1?"}], "gold": n + 1} for n in range(6)]
     rows = [row | {"level": "3"} for row in rows]
     rows += [rows[0], rows[1] | {"prompt": [{"role": "user", "content": "?"}], "gold": "{"}]
-    seen = write_rows(tmp_path / "seen.jsonl", {"problem": "5+1?", "answer": "6"})
-    (tmp_path / "own_rewards.py").write_text(
-        "def leveled(completions, level, **kwargs):\n    return [float(one) for one in level]\n"
-    )
+    seen = write("seen.jsonl", {"problem": "5+1?", "answer": "6"})
+    own = "def leveled(completions, level, **kwargs):\n    return [float(one) for one in level]\n"
+    (tmp_path / "own_rewards.py").write_text(own)
     monkeypatch.chdir(tmp_path)
-    data = write_rows(tmp_path / "rows.jsonl", *rows)
+    data = write("rows.jsonl", *rows)
     path = recipe(dataset_name=data, answer_column="gold", reward_funcs="own_rewards.leveled")
     options = ["--deduplicate", "true", "--decontaminate", f"seen={seen}", "--credit", "grpo"]
     cli.main(["train", "--config", path, *options])
@@ -157,13 +141,13 @@ def test_rows_are_selected_and_keep_their_columns(tmp_path, recipe, monkeypatch,
     assert re.search(r"\d+ of 248 rows left out: prompt of more than", caplog.text)
 
 
-def test_problems_without_answers_train_on_their_lists(tmp_path, search_recipe):
+def test_problems_without_answers_train_on_their_lists(tmp_path, search_recipe, write):
     """One row has an answer; all have the hypotheses of their column."""
     path = search_recipe(credit="bayes", belief="task", hypotheses_column="candidates", max_steps=1)
     rows = search_rows(8, seed=5, with_candidates=True)
     lists = [{"problem": r["prompt"].strip(), "candidates": r["candidates"]} for r in rows]
     first = lists[0] | {"answer": rows[0]["solution"]}
-    write_rows(tmp_path / "train.jsonl", first, *lists[1:])
+    write("train.jsonl", first, *lists[1:])
     reads = ["--observation_likelihood", "barl_trl.synthetic.search.observation_likelihood"]
     cli.main(["train", "--config", path, *reads, "--step_size", "12"])
     assert logs(tmp_path / "out")[0]["barl/hypotheses_per_prompt"] == 7
@@ -196,13 +180,7 @@ def test_lora_benchmarks_and_resume(tmp_path, search_recipe, capsys):
 
 
 AGENTS = '''
-def look(key: int) -> str:
-    """Look up a key.
-
-    Args:
-        key: The key.
-    """
-    return "12"
+from tests.trainer.test_agents import chatting, look
 
 class Game:
     def reset(self, hint, **row):
@@ -215,7 +193,7 @@ class Game:
             key: The key.
         """
         self.answer = self.hint
-        return "12"
+        return look(1)
 
     def get_reward(self) -> float:
         return float(self.answer == "12")
@@ -227,61 +205,36 @@ class KnowingGame(Game):
 def near(answer, hypothesis):
     return float(answer == hypothesis)
 
-def play(prompts, trainer):
-    ids = trainer.processing_class.encode("Is it 3?<|im_end|>")
-    others, last = trainer.processing_class.encode("No."), ids
-    return {
-        "prompt_ids": [ids] * len(prompts),
-        "completion_ids": [ids + others + last] * len(prompts),
-        "env_mask": [[1] * len(ids) + [0] * len(others) + [1] * len(last)] * len(prompts),
-        "logprobs": None,
-        "answer": ["12"] * len(prompts),
-    }
+play = chatting([["Is it 3?<|im_end|>", ("No.",), "Is it 3?<|im_end|>"]] * 4, answer=["12"] * 4)
 '''
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A model that calls the tool, rows with a column of their own, and a module of the user's."""
-    folder = tmp_path_factory.mktemp("agents")
-    tokenizer = agent_tokenizer()
-    dialog = [{"role": "user", "content": "3 * 4?"}]
-    dialog += [{"role": "assistant", "content": call("look", key=1)}]
-    dialog += [{"role": "tool", "content": "12"}, {"role": "assistant", "content": r"\boxed{12}"}]
-    model = tiny_model(tokenizer, std=0.05)
-    model.config.max_position_embeddings = 1024
-    taught(model, tokenizer, [dialog], tools=[look], steps=120).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    said = dialog("3 * 4?", call("look", key=1), look(1), r"\boxed{12}")
+    folder = save_taught(tmp_path_factory.mktemp("agents"), [said], tools=[look])
     row = {"problem": "3 * 4?", "answer": "12", "hint": "12", "numbers": ["12", "7"]}
-    write_rows(folder / "rows.jsonl", *[row] * 4)
+    (folder / "rows.jsonl").write_text((json.dumps(row) + "\n") * 4)
     (folder / "my_agents.py").write_text(AGENTS)
     return folder
 
 
-@pytest.mark.parametrize(
-    "agent",
-    [
-        {"tools": ["my_agents.look"]},
-        {
-            "environment_factory": "my_agents.Game",
-            "reward_funcs": [],
-            "credit": "belief_critic",
-            "eval_benchmarks": "games=rows.jsonl",
-            "eval_strategy": "steps",
-            "eval_steps": 1,
-        },
-        {"rollout_func": "my_agents.play"},
-        {
-            "environment_factory": "my_agents.KnowingGame",
-            "reward_funcs": [],
-            "credit": "bayes",
-            "belief": "task",
-            "hypotheses_column": "numbers",
-            "outcome_under": "my_agents.near",
-        },
-    ],
-    ids=["tools", "environment", "rollout_func", "belief"],
-)
+AGENTS_OF = {
+    "tools": {"tools": ["my_agents.look"]},
+    "rollout_func": {"rollout_func": "my_agents.play"},
+    "environment": {
+        **{"environment_factory": "my_agents.Game", "reward_funcs": [], "credit": "belief_critic"},
+        **{"eval_benchmarks": "games=rows.jsonl", "eval_strategy": "steps", "eval_steps": 1},
+    },
+    "belief": {
+        **{"environment_factory": "my_agents.KnowingGame", "reward_funcs": [], "credit": "bayes"},
+        **{"belief": "task", "hypotheses_column": "numbers", "outcome_under": "my_agents.near"},
+    },
+}
+
+
+@pytest.mark.parametrize("agent", AGENTS_OF.values(), ids=AGENTS_OF.keys())
 def test_agents_of_a_recipe(folder, tmp_path, monkeypatch, recipe, agent):
     monkeypatch.chdir(folder)
     files = {"model_name_or_path": str(folder), "dataset_name": str(folder / "rows.jsonl")}
@@ -385,14 +338,10 @@ def test_a_launch_that_starts_one_process_of_several_is_told_of(tmp_path, number
     assert done.stdout.split() == [str(number > 1)]
 
 
-def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path, recipe):
+def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path, recipe, write):
     rows = [{"problem": f"{n}+1?", "answer": "?!" if n == 0 else str(n + 1)} for n in range(5)]
-    settings = recipe(
-        dataset_name=write_rows(tmp_path / "rows.jsonl", *rows),
-        prompts_per_rollout_batch=4,
-        rollouts_per_optimizer_step=16,
-        max_steps=1,
-    )
+    batches = {"prompts_per_rollout_batch": 4, "rollouts_per_optimizer_step": 16, "max_steps": 1}
+    settings = recipe(dataset_name=write("rows.jsonl", *rows), **batches)
     done = launch("cpu/ddp.yaml", "barl_trl", "train", "--config", settings)
     assert (tmp_path / "out" / "model.safetensors").exists()
     args = torch.load(tmp_path / "out" / "training_args.bin", weights_only=False)
@@ -436,13 +385,9 @@ def test_a_run_needs_no_home_no_shared_memory_and_few_files(tmp_path, search_rec
         [*BARL, "train", "--config", path, "--accelerate_config", "cpu/ddp"],
         [*BARL, "inspect", str(folder)],
     ):
-        done = subprocess.run(
-            ["unshare", "--mount", "bash", "-c", POOR, "barl", *command],
-            cwd=tmp_path,
-            env=os.environ | home,
-            capture_output=True,
-            text=True,
-        )
+        poor = ["unshare", "--mount", "bash", "-c", POOR, "barl", *command]
+        options = {"cwd": tmp_path, "env": os.environ | home}
+        done = subprocess.run(poor, capture_output=True, text=True, **options)
         assert done.returncode == 0, done.stderr
     assert (folder / "model.safetensors").exists()
     assert (folder / "inspect" / "index.html").exists()

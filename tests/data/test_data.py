@@ -17,40 +17,28 @@ from .problems import CHECKED, GSM8K, MATH, reasons, solutions
 
 EXAMPLES = ROOT / "examples" / "problems.jsonl"
 ROW = '{"problem": "p", "answer": "1"}'
+DEEP = "[" * 200 + "]" * 200
 
 
 # Files of every kind: their columns, and their cells as the text that they have
 
 
-def test_columns_can_be_named(write):
+def test_columns_can_be_named_and_none_may_be_missing(write):
     path = write("p.jsonl", {"problem": "no", "answer": "no", "q": "1?", "gold": "1"})
     data, _ = load_problems(path, problem_column="q", answer_column="gold")
     assert data[:] == {"prompt": [[{"role": "user", "content": "1?"}]], "solution": ["1"]}
+    for missing in ({}, {"problem_column": "problme"}, {"answer_column": "problem"}):
+        row = {"problem": "p", "answer" if missing else "answers": "1"}
+        with pytest.raises(ValueError, match="_column must be a column of the data set"):
+            load_problems(write("p.jsonl", row), **missing)
 
 
-@pytest.mark.parametrize(
-    ("row", "options"),
-    [
-        ({"problem": "p", "answers": "1"}, {}),
-        ({"problem": "p", "answer": "1"}, {"problem_column": "problme"}),
-        ({"question": "1+1?", "answer": "2"}, {"answer_column": "question"}),
-    ],
-)
-def test_a_missing_column_is_refused(write, row, options):
-    with pytest.raises(ValueError, match="_column must be a column of the data set"):
-        load_problems(write("p.jsonl", row), **options)
-
-
-@pytest.mark.parametrize(
-    ("answer", "solution"),
-    [
-        *[(27.0, "27"), (27, "27"), (0.5, "0.5"), (-3, "-3"), (1e-7, "0.0000001"), (True, "True")],
-        *[(["$x$"], "x"), ([7], "7"), ("2024-01-01", "2024-01-01"), ("<NA>", "<NA>")],
-        (10**30 + 1, str(10**30 + 1)),
-    ],
-)
-def test_an_answer_is_the_text_that_the_file_has(write, answer, solution):
-    assert solutions(write("p.jsonl", {"problem": "p", "answer": answer})) == [solution]
+def test_an_answer_is_the_text_that_the_file_has(write):
+    answers = [27.0, 27, 0.5, -3, 1e-7, True, ["$x$"], [7], "2024-01-01", "<NA>", 10**30 + 1]
+    rows = [{"problem": "p", "answer": answer} for answer in answers]
+    path = write("p.jsonl", *rows, '{"problem": "p", "answer": 1e999999999}')
+    texts = ["27", "27", "0.5", "-3", "0.0000001", "True", "x", "7", "2024-01-01", "<NA>"]
+    assert solutions(path) == [*texts, str(10**30 + 1), "1E+999999999"]
 
 
 def test_answers_of_mixed_types_far_apart_are_read(write):
@@ -59,12 +47,6 @@ def test_answers_of_mixed_types_far_apart_are_read(write):
     data, report = load_problems(write("p.jsonl", *rows, last), most_parsed=0)
     assert report.kept == 601
     assert data[-1]["solution"] == r"\frac{1}{2}"
-
-
-def test_a_number_too_large_to_write_out_keeps_its_exponent(write):
-    assert solutions(write("p.jsonl", '{"problem": "p", "answer": 1e999999999}')) == [
-        "1E+999999999"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +62,7 @@ def test_a_number_too_large_to_write_out_keeps_its_exponent(write):
         ([[{"a": 10**30}], None], ['[{"a": 1' + 30 * "0" + "}]", None]),
         ([[{"role": "user", "content": "p", "name": "n"}]] * 2,) * 2,
         ([1, 0.5], ["1", "0.5"]),
+        ([json.loads(DEEP)], [DEEP]),  # which is too deep for Arrow
     ],
 )
 def test_other_columns_keep_lists_and_objects(write, cells, read):
@@ -89,24 +72,16 @@ def test_other_columns_keep_lists_and_objects(write, cells, read):
     assert data["other"][:] == read
 
 
-def test_a_column_nested_too_deeply_for_arrow_is_json_text(write):
-    deep = "[" * 200 + "]" * 200
-    path = write("p.jsonl", '{"problem": "p", "answer": "1", "other": ' + deep + "}")
-    assert load_problems(path, keep_columns=True)[0]["other"][:] == [deep]
-
-
 def test_json_arrays_csv_parquet_and_folders_are_read(tmp_path, write):
     rows = [{"problem": "p", "answer": "1"}, {"problem": "q", "answer": "2/3"}]
-    Dataset.from_list(rows).to_parquet(tmp_path / "p.parquet")
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    Dataset.from_list(rows).to_parquet(folder / "train.parquet")
+    (tmp_path / "folder").mkdir()
+    for path in ("p.parquet", "folder/train.parquet"):
+        Dataset.from_list(rows).to_parquet(tmp_path / path)
     paths = [
         write("p.json", json.dumps(rows, indent=1)),
         write("lines.json", *rows),
         write("p.csv", "problem,answer", "p,1", "q,2/3"),
-        str(tmp_path / "p.parquet"),
-        str(folder),
+        *(str(tmp_path / path) for path in ("p.parquet", "folder")),
     ]
     assert [solutions(path) for path in paths] == [["1", "2/3"]] * 5
 
@@ -130,16 +105,11 @@ def test_numbers_of_a_parquet_file_become_text(tmp_path):
     assert reasons(report) == ["no_answer"], "1e20 may have been any integer near it"
 
 
-def test_quotes_line_breaks_and_names_of_missing_values_in_csv_are_text(write):
+def test_quotes_line_breaks_and_missing_values_in_csv_are_text_and_blank_lines_no_rows(write):
     path = write("p.csv", "problem,answer", '"two\nlines, one cell",007', "p,<NA>")
     data, _ = load_problems(path, conversational=False)
     assert data[:] == {"prompt": ["two\nlines, one cell", "p"], "solution": ["007", "<NA>"]}
-
-
-def test_a_byte_order_mark_and_blank_lines_are_no_rows(write):
-    row = {"problem": "p", "answer": "1"}
-    path = write("p.jsonl", "\ufeff" + json.dumps(row), "", row)
-    assert solutions(path) == ["1", "1"]
+    assert solutions(write("p.jsonl", f"\ufeff{ROW}", "", ROW)) == ["1", "1"]
 
 
 @pytest.mark.parametrize(
@@ -193,14 +163,10 @@ def test_any_mangled_file_is_read_or_named(tmp_path, kind, data):
 
 def test_a_plain_prompt_is_the_format_with_the_problem_in_it(write):
     path = write("p.jsonl", {"problem": r"Simplify $\frac{2}{4}$.", "answer": "1/2"})
-    data, _ = load_problems(path, conversational=False)
-    assert data[0]["prompt"] == r"Simplify $\frac{2}{4}$."
-    data, _ = load_problems(path, conversational=False, prompt_format=r"{problem} Use \boxed{}.")
-    assert data[0]["prompt"] == r"Simplify $\frac{2}{4}$. Use \boxed{}."
-
-
-def test_prompt_options_that_would_be_lost_are_refused(write):
-    path = write("p.jsonl", {"problem": "1", "answer": "1"})
+    for form in ("{problem}", r"{problem} Use \boxed{}."):
+        data, _ = load_problems(path, conversational=False, prompt_format=form)
+        assert data[0]["prompt"] == form.replace("{problem}", r"Simplify $\frac{2}{4}$.")
+    # options that would be lost are refused
     with pytest.raises(ValueError, match="prompt_format must have"):
         load_problems(path, prompt_format="Solve:")
     with pytest.raises(ValueError, match="system_prompt must be None without messages"):
@@ -228,38 +194,31 @@ def test_messages_are_a_prompt_as_they_stand(write, tmp_path, name):
         load_problems(str(path), conversational=False)
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ({"problem": " ", "answer": "1"}, "no_problem"),
-        ({"answer": "1"}, "no_problem"),
-        ({"problem": 7, "answer": ""}, "no_answer"),
-        ({"problem": "p"}, "no_answer"),
-        ({"problem": "p", "answer": None}, "no_answer"),
-        ({"problem": "p", "answer": float("nan")}, "no_answer"),
-        ({"problem": "p", "answer": ["1", "2"]}, "no_answer"),
-        ({"problem": "p", "answer": {"value": 1}}, "no_answer"),
-        ('{"problem": "p", "answer": "\\ud800"}', "no_answer"),
-        ({"problem": "p", "answer": "{1"}, "unbalanced"),
-        ({"problem": "p", "answer": "1\u200b2"}, "control_characters"),
-        ({"problem": "p", "answer": "1" * 513}, "too_long"),
-    ],
-)
-def test_a_row_that_cannot_be_used_is_skipped_and_counted(write, row, reason):
-    data, report = load_problems(write("p.jsonl", {"problem": "p", "answer": "1"}, row))
-    assert data["solution"][:] == ["1"]
-    assert (report.rows, report.kept, reasons(report)) == (2, 1, [reason])
+ILL_ANSWERS = {
+    "no_answer": ["", None, ["1", "2"], {"value": 1}],
+    **{"unbalanced": ["{1"], "control_characters": ["1\u200b2"], "too_long": ["1" * 513]},
+}
 
 
-def test_all_examples_are_usable_different_and_short():
+def test_rows_that_cannot_be_used_are_skipped_and_counted(write):
+    rows = [{"problem": "p", "answer": answer} for of in ILL_ANSWERS.values() for answer in of]
+    rows += ['{"problem": "p", "answer": "\\ud800"}', {"problem": "p"}]
+    rows.append({"problem": 7, "answer": ""})
+    rows += [{"problem": " ", "answer": "1"}, {"answer": "1"}]
+    data, report = load_problems(write("p.jsonl", ROW, *rows))
+    assert (data["solution"][:], report.rows, report.kept) == (["1"], 13, 1)
+    expected = [reason for reason, of in ILL_ANSWERS.items() for _ in of]
+    assert reasons(report) == expected + ["no_answer"] * 3 + ["no_problem"] * 2
+    _, report = load_problems(write("q.jsonl", ROW, {"problem": "p", "answer": float("nan")}))
+    assert reasons(report) == ["no_answer"]
+
+
+def test_all_examples_are_usable_different_and_short_and_their_answers_are_rewarded():
     data, report = load_problems(str(EXAMPLES), conversational=False)
     assert report.kept == report.rows >= 220
     assert len(set(data["prompt"])) == report.rows
-    assert all(why_inadmissible(answer, max_chars=64) is None for answer in data["solution"])
-
-
-def test_the_true_answers_of_the_examples_are_rewarded_and_others_are_not():
-    answers = solutions(str(EXAMPLES))
+    answers = data["solution"][:]
+    assert all(why_inadmissible(answer, max_chars=64) is None for answer in answers)
     right = accuracy_reward([rf"\boxed{{{answer}}}" for answer in answers], answers)
     wrong = accuracy_reward([r"\boxed{123456}"] * len(answers), answers)
     assert (set(right), set(wrong)) == ({1.0}, {0.0})
@@ -324,13 +283,8 @@ AIME = (
         (r"Simplify \dfrac {x + 1} 2", "math+both"),
         (r"Simplify $\dfrac{x-1}{2}$.", None),  # a sign is a word
         (r"Simplify $\dfrac{x+1}{2}$ and $x$.", None),  # short ones only as a whole
-        (
-            "Two dice are thrown. The probability is $\\frac{m}{n}$, where $m$ and $n$ are "
-            "relatively prime positive integers. Find $m+n$.",
-            None,
-        ),  # a turn of phrase is no problem
-        ("Natalia sold clips to 48 of her friends.", None),
-        ("", None),
+        ("Two dice are thrown. " + AIME[94:], None),  # a turn of phrase is no problem
+        *[("Natalia sold clips to 48 of her friends.", None), ("", None)],
     ],
 )
 def test_sets_that_a_text_is_in(text, sets):
@@ -346,13 +300,10 @@ def test_the_check_finds_rows_that_cannot_be_used_and_rows_that_deserve_a_look(w
     assert len(data) == report.kept == len(CHECKED) - len(report.skipped)
     assert {finding.reason for finding in report.suspicious} == set(SUSPICIONS)
     assert not load_problems(path, most_parsed=0)[1].suspicious
-    assert [one.row for one in load_problems(path, most_parsed=1)[1].suspicious] == [
-        *[3, 4, 9, 10, 13, 14, 15],
-    ]
-
-
-def test_a_problem_without_an_answer_is_no_suspicion_and_contradicts_none(write):
+    few = load_problems(path, most_parsed=1)[1].suspicious
+    assert [one.row for one in few] == [3, 4, 9, 10, 13, 14, 15]
+    # a problem without an answer contradicts none
     rows = [{"problem": "P ", "answer": answer} for answer in (None, "", "1", "2", "1")]
-    _, report = load_problems(write("p.jsonl", *rows), keep_unanswered=True)
+    _, report = load_problems(write("q.jsonl", *rows), keep_unanswered=True)
     found = [finding.reason for finding in report.suspicious]
     assert found == ["duplicate", "duplicate", "contradiction", "duplicate"]

@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from datasets import Dataset
@@ -33,11 +34,8 @@ NAMED = {  # what the message of the first try names
     "WinoGrande": {"problem_column": "sentence"},
     "HellaSwag": {"problem_column": "ctx"},
 }
-TABLE = re.findall(
-    r"^\| ([^|]+) \| `--dataset_name ([^`]+)` \|$",
-    (ROOT / "docs/data.md").read_text(encoding="utf-8"),
-    re.MULTILINE,
-)
+PAGE = (ROOT / "docs/data.md").read_text(encoding="utf-8")
+TABLE = re.findall(r"^\| ([^|]+) \| `--dataset_name ([^`]+)` \|$", PAGE, re.MULTILINE)
 
 
 def written(folder, layout):
@@ -99,12 +97,9 @@ def test_a_layout_without_true_answers_is_refused_and_no_solution_of_a_model_nam
     assert not {"output", "answers", "solutions"} & {*re.findall(r"\w+", hint)}
 
 
-def test_the_table_of_the_documentation_has_a_command_for_twenty_data_sets():
-    assert len(TABLE) == len(dict(TABLE)) >= 20
-
-
 @pytest.mark.parametrize(("name", "command"), TABLE)
 def test_the_commands_of_the_documentation_read_a_sample(tmp_path, name, command):
+    assert len(TABLE) == len(dict(TABLE)) >= 20
     words = shlex.split(command)
     options = dict(zip((w.removeprefix("--") for w in words[1::2]), words[2::2], strict=True))
     assert {*options} <= {*ScriptArguments.__dataclass_fields__}
@@ -112,18 +107,18 @@ def test_the_commands_of_the_documentation_read_a_sample(tmp_path, name, command
     assert is_read(LAYOUTS[name], written(tmp_path, LAYOUTS[name]), **columns)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress], ids=["gz", "bz2"])
+@pytest.mark.parametrize(("ending", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress)])
 @pytest.mark.parametrize("kind", ["json", "jsonl", "csv"])
-def test_compressed_files_and_folders_of_them_are_read(tmp_path, request, kind, compress):
+def test_compressed_files_and_folders_of_them_are_read(tmp_path, kind, ending, compress):
     rows = [{"problem": "p", "answer": "0.10"}, {"problem": "q", "answer": "007"}]
-    ending = request.node.callspec.id.split("-")[-1]
-    plain = written(tmp_path, {"file": kind, "rows": rows})
+    paths = [Path(written(tmp_path, {"file": kind, "rows": rows}))]
+    (tmp_path / "folder").mkdir()
     for name in ("a", "folder/train"):
-        path = tmp_path / f"{name}.{kind}.{ending}"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(compress((tmp_path / f"rows.{kind}").read_bytes()))
-    paths = [plain, str(tmp_path / f"a.{kind}.{ending}"), str(tmp_path / "folder")]
-    assert [load_problems(path)[0]["solution"][:] for path in paths] == [["0.10", "007"]] * 3
+        paths.append(tmp_path / f"{name}.{kind}.{ending}")
+        paths[-1].write_bytes(compress(paths[0].read_bytes()))
+    paths[-1] = tmp_path / "folder"
+    found = [load_problems(str(path))[0]["solution"][:] for path in paths]
+    assert found == [["0.10", "007"]] * 3
 
 
 @pytest.mark.parametrize(
@@ -140,19 +135,14 @@ def test_objects_by_name_and_other_separators_are_rows(tmp_path, name, text):
     assert load_problems(str(tmp_path / name))[0]["solution"][:] == ["1", "2"]
 
 
-@pytest.mark.parametrize(
-    ("row", "named"),
-    [
+def test_the_message_names_a_path_that_holds_something(write):
+    answers = {"text": ["7"], "answer_start": [3]}
+    for row, named in (
         ({"prompt": {"text": "p"}, "answer": "1"}, "problem_column prompt.text"),
-        (
-            {"question": "p", "answers": {"text": ["7"], "answer_start": [3]}},
-            "answer_column answers.text",
-        ),
-    ],
-)
-def test_the_message_names_a_path_that_holds_something(write, row, named):
-    with pytest.raises(ValueError, match=f"try --{named}"):
-        load_problems(write("p.jsonl", row))
+        ({"question": "p", "answers": answers}, "answer_column answers.text"),
+    ):
+        with pytest.raises(ValueError, match=f"try --{named}"):
+            load_problems(write("p.jsonl", row))
 
 
 def test_parts_of_text_are_a_problem_and_images_none(write):
@@ -164,13 +154,11 @@ def test_parts_of_text_are_a_problem_and_images_none(write):
     assert data["prompt"][:] == [[{"role": "user", "content": "pq"}]] and len(report.skipped) == 3
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [("It is 7.", "sentence"), ("We get 7", "sentence"), ("b", "options"), ("x is even", None)],
-)
-def test_short_sentences_and_small_letters_deserve_a_look(write, answer, reason):
-    report = load_problems(write("p.jsonl", {"problem": "p", "answer": answer}))[1]
-    assert [finding.reason for finding in report.suspicious] == [reason] * (reason is not None)
+def test_short_sentences_and_small_letters_deserve_a_look(write):
+    rows = [("It is 7.", "sentence"), ("We get 7", "sentence"), ("b", "options"), ("x is even", "")]
+    path = write("p.jsonl", *({"problem": answer, "answer": answer} for answer, _ in rows))
+    found = [finding.reason for finding in load_problems(path)[1].suspicious]
+    assert found == [reason for _, reason in rows if reason]
 
 
 def test_rows_of_a_dataset_are_selected_by_paths_and_keep_their_columns():

@@ -19,13 +19,9 @@ def launch(config, module, *arguments, deadline=240, is_killed=False, options=()
     command += ["--no_python", *python, "tests.distributed.on_cpu", str(deadline)]
     command += [module, *arguments]
     for _ in range(3):
+        where = {"cwd": ROOT, "env": os.environ | {"PYTHONWARNINGS": "ignore"}}
         process = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=os.environ | {"PYTHONWARNINGS": "ignore"},
-            capture_output=True,
-            text=True,
-            timeout=deadline + 60,
+            command, capture_output=True, text=True, timeout=deadline + 60, **where
         )
         # torch's gloo threads now and then abort a process that has done all of its work
         if "terminate called without an active exception" not in process.stderr:

@@ -92,28 +92,14 @@ def test_the_slurm_script(tmp_path, recipe, model_path, port):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     paths = [str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]]
-    settings = {
-        "PATH": os.pathsep.join(paths),
-        "SLURM_JOB_NODELIST": "nodes[1-3]",
-        "SLURM_JOB_NAME": "barl",
-        "RECIPE": recipe(),
-        "MODEL": model_path,
-        "CONFIG": "accelerate_configs/cpu/ddp.yaml",
-        "OUTPUT_DIR": str(tmp_path / "out"),
-        "PROCESSES_PER_NODE": "1",
-        "MASTER_PORT": port,
-        "OMP_NUM_THREADS": "1",
-    }
+    settings = {"SLURM_JOB_NODELIST": "nodes[1-3]", "SLURM_JOB_NAME": "barl"}
+    settings |= {"RECIPE": recipe(), "MODEL": model_path, "OUTPUT_DIR": str(tmp_path / "out")}
+    settings |= {"CONFIG": "accelerate_configs/cpu/ddp.yaml", "PROCESSES_PER_NODE": "1"}
+    settings |= {"PATH": os.pathsep.join(paths), "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
     script = ["bash", str(ROOT / "examples" / "multi_node.slurm")]
     for more in ([], ["--max_steps", "3"]):  # started again, it resumes
-        process = subprocess.run(
-            [*script, *more],
-            cwd=ROOT,
-            env=os.environ | settings,
-            timeout=240,
-            capture_output=True,
-            text=True,
-        )
+        options = {"cwd": ROOT, "env": os.environ | settings, "timeout": 240}
+        process = subprocess.run([*script, *more], capture_output=True, text=True, **options)
         assert process.returncode == 0, process.stderr
     assert_trained(tmp_path / "out")
     state = json.loads((tmp_path / "out" / "checkpoint-3" / "trainer_state.json").read_text())

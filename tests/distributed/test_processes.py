@@ -26,25 +26,20 @@ LEARNING_RATE = 0.1
 class Run:
     def __init__(self, folder, config, num_processes, num_prompts, num_accumulated=1, **settings):
         folder.mkdir()
-        rows = 8 // num_processes // num_accumulated
-        settings = {"is_short_of_memory": False, "is_lora": False} | settings
         settings |= {"folder": str(folder), "num_prompts": num_prompts}
-        settings |= {"per_device_train_batch_size": rows}
         settings |= {"gradient_accumulation_steps": num_accumulated}
+        settings |= {"per_device_train_batch_size": 8 // num_processes // num_accumulated}
         launch(config, "tests.distributed.worker", json.dumps(settings))
         ranks = range(num_processes)
         self.ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in ranks]
         self.parameters = torch.load(folder / "parameters.pt")
-        self.tables = [
-            pd.read_parquet(path) for path in sorted(folder.glob("run/completions/*.parquet"))
-        ]
+        tables = sorted(folder.glob("run/completions/*.parquet"))
+        self.tables = [*map(pd.read_parquet, tables)]
         self.saved = folder / "saved"
         self.log = self.ranks[0]["log"]
         # per rollout batch, in the order of the processes
         batches = [np.array_split(np.array(r["weights"], object), 3) for r in self.ranks]
-        self.weights = [
-            list(row) for batch in zip(*batches, strict=True) for b in batch for row in b
-        ]
+        self.weights = [[*row] for batch in zip(*batches, strict=True) for b in batch for row in b]
 
     def gradients(self, step):
         return {
@@ -113,18 +108,11 @@ def test_fsdp2_equals_one_process_and_does_not_hang(tmp_path, one_process):
 @pytest.fixture
 def zero3_sharding_all(tmp_path):
     """ZeRO-3 keeps small parameters whole, and all of the tiny model's are: here none is small."""
-    deepspeed = {
-        "train_batch_size": "auto",
-        "train_micro_batch_size_per_gpu": "auto",
-        "gradient_accumulation_steps": "auto",
-        "gradient_clipping": "auto",
-        "zero_allow_untested_optimizer": True,
-        "zero_optimization": {
-            "stage": 3,
-            "stage3_param_persistence_threshold": 0,
-            "stage3_gather_16bit_weights_on_model_save": True,
-        },
-    }
+    zero = {"stage": 3, "stage3_param_persistence_threshold": 0}
+    zero |= {"stage3_gather_16bit_weights_on_model_save": True}
+    sizes = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    deepspeed = dict.fromkeys((*sizes, "gradient_clipping"), "auto")
+    deepspeed |= {"zero_allow_untested_optimizer": True, "zero_optimization": zero}
     (tmp_path / "zero3.json").write_text(json.dumps(deepspeed))
     config = yaml.safe_load((ROOT / "accelerate_configs" / "cpu" / "zero3.yaml").read_text())
     del config["mixed_precision"]  # is in the other file now
@@ -143,10 +131,8 @@ def test_zero_equals_one_process_and_does_not_hang(
     is_all_sharded = stage == 3 and num_prompts == 2
     config = zero3_sharding_all if is_all_sharded else f"cpu/zero{stage}.yaml"
     run = Run(tmp_path / "zero", config, 2, num_prompts, num_accumulated)
-    assert (run.ranks[0]["kind"], run.ranks[0]["zero_stage"]) == (
-        "DistributedType.DEEPSPEED",
-        stage,
-    )
+    kind = run.ranks[0]["kind"], run.ranks[0]["zero_stage"]
+    assert kind == ("DistributedType.DEEPSPEED", stage)
     if stage == 3:
         assert run.ranks[0]["num_forwards"] == run.ranks[1]["num_forwards"]
     assert_equal(run, one_process[num_prompts], uncompared={"entropy"})

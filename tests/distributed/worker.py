@@ -55,23 +55,17 @@ def scores(model, tokenizer) -> list:
     return scored.answer_logps.tolist()
 
 
+# the parameters' steps are the gradients
+SETTINGS = {"optim": "sgd", "learning_rate": 0.1, "lr_scheduler_type": "constant", "max_steps": 3}
+SETTINGS |= {"max_grad_norm": 0.0, "step_size": 16, "max_completion_length": 256}
+
+
 def main(
-    folder: str, num_prompts: int, is_short_of_memory: bool, is_lora: bool, **settings: Any
+    folder: str, num_prompts: int, is_short_of_memory=False, is_lora=False, **settings: Any
 ) -> None:
     tokenizer = tiny_tokenizer()
-    args = config(
-        Path(folder) / "run",
-        num_generations=8 // num_prompts,
-        optim="sgd",
-        learning_rate=0.1,
-        lr_scheduler_type="constant",
-        max_grad_norm=0.0,  # the parameters' steps are the gradients
-        max_steps=3,
-        log_completions=True,
-        max_completion_length=256,
-        step_size=16,
-        **settings,
-    )
+    own = {"num_generations": 8 // num_prompts, "log_completions": True}
+    args = config(Path(folder) / "run", **SETTINGS | own | settings)
     outputs, judged, notes = [], [], Notes()
 
     def judge(gold, answer):

@@ -5,25 +5,13 @@ from dataclasses import asdict, replace
 
 from barl_trl.evaluation.responses import Response
 
+DEFAULTS = {"benchmark": "math500", "problem": "1 + 1?", "solution": "2", "prompt": "1 + 1?\n"}
+DEFAULTS |= {"tokens": 10, "truncated": False, "answer": None, "reason": "numbers"}
 
-def response(problem_id, sample, reward, *, tokens=10, text="So it is.", **fields):
-    return Response(
-        **{
-            "benchmark": "math500",
-            "problem_id": problem_id,
-            "sample": sample,
-            "problem": "1 + 1?",
-            "solution": "2",
-            "prompt": "1 + 1?\n",
-            "response": text,
-            "tokens": tokens,
-            "truncated": False,
-            "answer": None,
-            "reward": float(reward),
-            "reason": "numbers",
-        }
-        | fields
-    )
+
+def response(problem_id, sample, reward, *, text="So it is.", **fields):
+    own = {"problem_id": problem_id, "sample": sample, "reward": float(reward), "response": text}
+    return Response(**DEFAULTS | own | fields)
 
 
 def problems(rewards, **fields):

@@ -1,7 +1,5 @@
 """Benchmarks, from folders in the layout that their repositories have on the Hub."""
 
-import json
-
 import pytest
 import yaml
 from datasets import Dataset
@@ -14,42 +12,25 @@ Q = "How many?"
 # One row of each as the Hub has it, in all columns that matter, and its true answer.
 ROWS = {
     "gsm8k": ({"question": Q, "answer": "9 + 9 = <<9+9=18>>18\n#### 18"}, "18"),
-    "math": (
-        {"problem": Q, "level": "5", "solution": r"\boxed{2} is few, so $\boxed{\frac{1}{2}}$."},
-        r"\frac{1}{2}",
-    ),
+    "math": ({"problem": Q, "solution": r"\boxed{2} is few, so $\boxed{\frac12}$."}, r"\frac12"),
     "math500": ({"problem": Q, "solution": r"It is $\boxed{3}$.", "answer": "3", "level": 2}, "3"),
     "college_math": ({"data_source": "d", "question": Q, "answer": "$x=2$"}, "x=2"),
-    "olympiadbench": (
-        {"question": Q, "final_answer": ["$2 \\pi$"], "solution": ["It is 3."]},
-        r"2 \pi",
-    ),
+    "olympiadbench": ({"question": Q, "final_answer": ["$2 \\pi$"], "solution": ["3"]}, r"2 \pi"),
     "aime24": ({"id": 6, "problem": Q, "solution": r"\boxed{1}", "answer": "033"}, "033"),
     "amc23": ({"id": 0, "question": Q, "answer": 27.0, "url": "u"}, "27"),
     "aime25": ({"problem_idx": 1, "problem": Q, "answer": 70, "problem_type": ["A"]}, "70"),
 }
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-
-
 def hub_folder(folder, name, rows, kind="parquet"):
     """Writes a copy of a benchmark's repository; every configuration has the rows."""
-    source = BENCHMARKS[name]
-    configs = []
+    source, data, configs = BENCHMARKS[name], Dataset.from_list(rows), []
     for config in source.configs:
         path = f"{config or 'data'}/{source.split}-00000-of-00001.{kind}"
         (folder / path).parent.mkdir(parents=True)
-        data = Dataset.from_list(rows)
         data.to_parquet(folder / path) if kind == "parquet" else data.to_json(folder / path)
-        configs.append(
-            {
-                "config_name": config or "default",
-                "data_files": [{"split": source.split, "path": path}],
-            }
-        )
+        files = {"data_files": [{"split": source.split, "path": path}]}
+        configs.append({"config_name": config or "default"} | files)
     card = yaml.safe_dump({"configs": configs})
     (folder / "README.md").write_text(f"---\n{card}---\n# {name}\n")
     return folder
@@ -73,30 +54,23 @@ def test_a_copy_of_the_hubs_repository_is_read(tmp_path, name, kind):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_file_in_the_same_columns_is_read(tmp_path, name):
+def test_a_file_in_the_same_columns_is_read(write, name):
     row, answer = ROWS[name]
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(row) + "\n")
-    assert load(f"{name}={path}") == [Problem(0, Q, answer)]
+    assert load(f"{name}={write('rows.jsonl', row)}") == [Problem(0, Q, answer)]
 
 
-SYSTEM, USER, SAID = (
-    {"role": role, "content": text}
-    for role, text in [("system", "Be short."), ("user", Q), ("assistant", "2")]
-)
-
-
-def test_messages_are_a_problem_if_they_are_one_question(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    prompts = [[USER], [USER, SAID, USER], [SYSTEM, USER]]
-    rows = [json.dumps({"prompt": prompt, "answer": "204"}) for prompt in prompts]
-    path.write_text("\n".join(rows))
-    (loaded,) = load_benchmarks(parse_benchmarks(f"mine={path}")).values()
+def test_messages_are_a_problem_if_they_are_one_question(write):
+    said = [("system", "Be short."), ("user", Q), ("assistant", "2")]
+    system, user, answer = ({"role": role, "content": text} for role, text in said)
+    prompts = [[user], [user, answer, user], [system, user]]
+    rows = [{"prompt": prompt, "answer": "204"} for prompt in prompts]
+    benchmark = f"mine={write('rows.jsonl', *rows)}"
+    (loaded,) = load_benchmarks(parse_benchmarks(benchmark)).values()
     assert loaded.problems == [Problem(0, Q, "204"), Problem(2, Q, "204")]
     assert loaded.skipped == {"messages": 1}
-    path.write_text(rows[1])
+    write("rows.jsonl", rows[1])
     with pytest.raises(ValueError, match="conversation"):
-        load(f"mine={path}")
+        load(benchmark)
 
 
 def test_a_missing_subject_of_math_and_another_split_are_refused(tmp_path):
@@ -117,12 +91,10 @@ def test_a_missing_subject_of_math_and_another_split_are_refused(tmp_path):
     assert load(f"gsm8k={gsm8k}") == [Problem(0, Q, "18")]
 
 
-def test_problems_keep_their_row_numbers_and_on_request_columns(tmp_path):
+def test_problems_keep_their_row_numbers_and_on_request_columns(write):
     """Also behind a row without a usable answer, which nothing can be judged by."""
-    path = tmp_path / "mine.jsonl"
     rows = [("one", "1"), ("none", ""), ("two", "2"), ("three", "3")]
-    records = ({"Problem": p, "Answer": a, "level": p[0]} for p, a in rows)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    path = write("p.jsonl", *({"Problem": p, "Answer": a, "level": p[0]} for p, a in rows))
     expected = [Problem(0, "one", "1"), Problem(2, "two", "2"), Problem(3, "three", "3")]
     assert load(f"mine={path}") == expected
     assert load(f"mine={path}", limit=3) == expected[:2]
@@ -164,10 +136,9 @@ def test_what_cannot_be_had_or_read_is_refused(tmp_path):
             load(f"mine={path}")
 
 
-def test_the_text_of_an_option_is_its_letter_in_evaluation(tmp_path):
+def test_the_text_of_an_option_is_its_letter_in_evaluation(write):
     row = {"question": "Which is prime?", "choices": ["4", "5"], "answer": 1}
-    (tmp_path / "mine.jsonl").write_text(json.dumps(row))
-    [problem] = load_benchmarks(parse_benchmarks(f"mine={tmp_path}/mine.jsonl"))["mine"].problems
+    [problem] = load(f"mine={write('p.jsonl', row)}")
     assert (problem.text, problem.solution) == ("Which is prime?\n\nA. 4\nB. 5", "B")
     options = [problem.columns["lettered_options"]]
     assert rollout_answers([r"\boxed{5}"], extract_answer, None, options) == ["B"]

@@ -157,11 +157,7 @@ def test_runs_that_cannot_be_compared_are_refused():
     arms_of("math", {"hot": [hot, {"math": problems([[1, 0]])}], "cold": [cold]})
     with pytest.raises(ValueError, match="drawn tokens alike"):
         arms_of("math", {"both": [hot, cold]})
-    for other in (
-        {"math": problems([[1]])},
-        {"math": problems([[1], [0], [1]])},
-        {"math": problems([[1], [0]], problem="2 + 2?")},
-        {"gsm8k": problems([[1], [0]])},
-    ):
+    others = [problems([[1]]), problems([[1], [0], [1]]), problems([[1], [0]], problem="2 + 2?")]
+    for other in [*({"math": one} for one in others), {"gsm8k": problems([[1], [0]])}]:
         with pytest.raises(ValueError, match="the same problems"):
             arms_of("math", {"a": [{"math": problems([[1], [0]])}], "b": [other]})

@@ -20,10 +20,8 @@ def prompts(tokenizer):
 
 
 def jobs_of(prompts, samples=1):
-    keys = [(i, sample) for i in range(len(prompts)) for sample in range(samples)]
-    return [
-        Job(key, prompts[key[0]], seed, Problem(key[0], "?", "?")) for seed, key in enumerate(keys)
-    ]
+    keys = enumerate((i, sample) for i in range(len(prompts)) for sample in range(samples))
+    return [Job((i, n), prompts[i], seed, Problem(i, "?", "?")) for seed, (i, n) in keys]
 
 
 def backend(model_path, tokenizer, drawing=None, end_ids=None, **changes):
@@ -103,9 +101,8 @@ def test_samples_have_the_probabilities_of_the_softmax(model_path, model, tokeni
     """All of them: without a cut-off, transformers' own default of 50 tokens is not applied."""
     generator = backend(model_path, tokenizer, Drawing(1.5), max_tokens=1, batch_size=1000)
     jobs = jobs_of(prompts[:1], samples=4000)
-    drawn = Counter(
-        token for made in completions(generator, jobs).values() for token in made.token_ids
-    )
+    made = completions(generator, jobs).values()
+    drawn = Counter(token for one in made for token in one.token_ids)
     probabilities = (model(torch.tensor([prompts[0]])).logits[0, -1] / 1.5).softmax(dim=0).tolist()
     assert len(drawn) > 50
     for token, count in drawn.most_common(20):

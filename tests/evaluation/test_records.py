@@ -25,22 +25,11 @@ def test_a_record_has_what_needs_no_belief(tmp_path, model_path, tokenizer):
     [path] = convert_responses(folder)
     rewards = [one.reward for one in RESPONSES]
     for n, (record, one) in enumerate(zip(read_records(path.parent), RESPONSES, strict=True)):
-        expected = {
-            "step": 0,
-            "group": 5,
-            "rollout": n,
-            "prompt": "1 + 1?\n",
-            "solution": "2",
-            "rewards": [one.reward],
-            "outcome": one.reward,
-            "answer": one.answer,
-            "reason": one.reason,
-            "is_cut_off": one.truncated,
-            "token_ids": tokenizer.encode(one.response),
-            "step_ends": [],
-            "token_weights": None,
-            "posterior": None,
-        }
+        expected = {"step": 0, "group": 5, "rollout": n, "prompt": "1 + 1?\n", "solution": "2"}
+        expected |= {"rewards": [one.reward], "outcome": one.reward, "is_cut_off": one.truncated}
+        expected |= {"answer": one.answer, "reason": one.reason, "step_ends": []}
+        expected |= {"token_ids": tokenizer.encode(one.response)}
+        expected |= {"token_weights": None, "posterior": None}
         assert {name: record[name] for name in expected} == expected
         assert "".join(record["tokens"]) == one.response
         advantage = (one.reward - statistics.mean(rewards)) / (statistics.stdev(rewards) + 1e-4)

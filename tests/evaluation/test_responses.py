@@ -27,11 +27,8 @@ def test_benchmarks_problems_and_samples_come_in_order(tmp_path):
         write_responses(tmp_path, made, benchmark=benchmark)
     read = read_responses(tmp_path)
     assert list(read) == ["aime", "gsm8k", "math500"]
-    assert [one.key for group in read["gsm8k"].values() for one in group] == [
-        (0, 0),
-        (1, 0),
-        (1, 1),
-    ]
+    keys = [one.key for group in read["gsm8k"].values() for one in group]
+    assert keys == [(0, 0), (1, 0), (1, 1)]
     assert list(read_responses(tmp_path, ["math500", "aime"])) == ["math500", "aime"]
     with pytest.raises(ValueError, match="benchmarks must be among"):
         read_responses(tmp_path, ["math"])

@@ -53,9 +53,8 @@ def test_the_standard_error_is_that_of_the_problems_means():
 
 @given(freedom, st.floats(0.51, 0.9999), st.floats(0, 30))
 def test_students_distribution_is_scipys(df, probability, t):
-    assert student_quantile(probability, df) == pytest.approx(
-        stats.t.ppf(probability, df), rel=1e-8
-    )
+    expected = stats.t.ppf(probability, df)
+    assert student_quantile(probability, df) == pytest.approx(expected, rel=1e-8)
     assert student_tail(t, df) == pytest.approx(stats.t.sf(t, df), rel=1e-7, abs=1e-250)
 
 
@@ -75,13 +74,11 @@ def test_intervals_by_hand():
 
 def groups(*answers):
     """The true answer is 2; "-" is none."""
-    return [
-        [
-            response(i, n, answer == "2", answer=None if answer == "-" else answer)
-            for n, answer in enumerate(row.split())
-        ]
-        for i, row in enumerate(answers)
-    ]
+
+    def given(i, n, answer):
+        return response(i, n, answer == "2", answer=None if answer == "-" else answer)
+
+    return [[given(i, *one) for one in enumerate(of.split())] for i, of in enumerate(answers)]
 
 
 def equal(a, b):
@@ -115,19 +112,11 @@ def test_where_all_or_none_are_right_an_interval_takes_the_place_of_no_error(rew
     assert row["accuracy"] == f"{100 * reward:.1f} [{ends}] %"
 
 
-@pytest.mark.parametrize(
-    ("answers", "won"),
-    [
-        ("2 2 3 3 4 4 5", 1 / 3),  # ties are shared
-        ("2 - - - -", 1),  # those without an answer do not vote
-        ("- - -", 0),
-        ("2 2 2 3 3 3 3 -", 0),
-        ("2 2 3 3! 4 4", 1 / 3),
-    ],
-)
-def test_the_answer_that_most_give_wins(answers, won):
-    [group] = groups(answers)
-    assert consensus(group, equal) == pytest.approx(won)
+def test_the_answer_that_most_give_wins():
+    """Ties are shared, and those without an answer do not vote."""
+    won = {"2 2 3 3 4 4 5": 1 / 3, "2 - - - -": 1, "- - -": 0, "2 2 2 3 3 3 3 -": 0}
+    for group, share in zip(groups(*won, "2 2 3 3! 4 4"), [*won.values(), 1 / 3], strict=True):
+        assert consensus(group, equal) == pytest.approx(share)
 
 
 def test_equivalent_answers_vote_together():

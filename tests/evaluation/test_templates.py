@@ -67,13 +67,12 @@ def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat)
     thinking = {"enable_thinking": False}
     if chat:
         record_training(tokenizer, **TRAINED | {"chat_template_kwargs": thinking})
-        messages = [("system", "Be brief."), ("user", PROBLEM)]
-        expected = tokenizer.apply_chat_template(
-            [{"role": role, "content": content} for role, content in messages],
-            tokenize=False,
-            add_generation_prompt=True,
-            **thinking,
-        )
+        messages = [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": PROBLEM},
+        ]
+        options = {"tokenize": False, "add_generation_prompt": True} | thinking
+        expected = tokenizer.apply_chat_template(messages, **options)
     else:
         record_training(tokenizer, **TRAINED | {"prompt_template": "Q: {problem}"})
         expected = f"Q: {PROBLEM}"
@@ -81,9 +80,8 @@ def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     template = choose_template("auto", loaded)
     assert (template.name, template.prompt(loaded, PROBLEM)) == ("as trained", expected)
-    assert template.end_ids(loaded) == choose_template(
-        "qwen2.5-math" if chat else "plain", loaded
-    ).end_ids(loaded)
+    family = choose_template("qwen2.5-math" if chat else "plain", loaded)
+    assert template.end_ids(loaded) == family.end_ids(loaded)
 
 
 def test_another_system_prompt_and_variables_of_the_chat_template(tokenizer_with):

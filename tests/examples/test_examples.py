@@ -101,9 +101,8 @@ def test_the_quickstart_notebook_trains_a_better_model(tmp_path):
     execute = ExecutePreprocessor(timeout=1200, kernel_name="python3")
     execute.preprocess(notebook, {"metadata": {"path": tmp_path}})
     assert (tmp_path / "outputs" / "notebook" / "inspect" / "index.html").exists()
-    printed = "\n".join(
-        out.get("text", "") for cell in notebook.cells for out in cell.get("outputs", ())
-    )
+    outputs = [out for cell in notebook.cells for out in cell.get("outputs", ())]
+    printed = "\n".join(out.get("text", "") for out in outputs)
     found = re.findall(r"^(?:before|after) +([\d.]+) % +\[([\d.]+),", printed, re.MULTILINE)
     assert float(found[1][1]) > float(found[0][0])  # the lower end
 

@@ -15,12 +15,8 @@ pytestmark = pytest.mark.inspect_ai
 
 REWARDS = [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
 RESULTS = {
-    "model": "out/barl",
-    "model_init_kwargs": {"token": "<TOKEN>"},
-    "temperature": 1.0,
-    "max_tokens": 99,
-    "seed": 3,
-    "grader": {"name": "string", "version": "1"},
+    **{"model": "out/barl", "model_init_kwargs": {"token": "<TOKEN>"}, "temperature": 1.0},
+    **{"max_tokens": 99, "seed": 3, "grader": {"name": "string", "version": "1"}},
     "versions": {"torch": "2.13.0"},
     "runs": [{"date": "2026-11-23T10:00:00+00:00", "command": "barl evaluate"}],
     "benchmarks": {"math500": {"source": {"path": "mine.jsonl"}, "accuracy": 0.5}},
@@ -30,10 +26,8 @@ RESULTS = {
 def export(folder, log_dir):
     """Run the script; return the files that it names, before the command of the viewer."""
     command = [sys.executable, str(ROOT / "examples" / "inspect_log.py"), folder]
-    done = subprocess.run(
-        [*command, "--log_dir", log_dir], check=True, capture_output=True, text=True, timeout=300
-    )
-    *written, viewer = done.stdout.splitlines()
+    command += ["--log_dir", log_dir]
+    *written, viewer = subprocess.check_output(command, text=True, timeout=300).splitlines()
     assert viewer == f"To look at them: inspect view --log-dir '{log_dir}'"
     return written
 

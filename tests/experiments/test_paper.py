@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
@@ -45,12 +45,9 @@ def test_efficiency_is_the_mean_over_all_draws(sampled, tmp_path):
         for row in results(tmp_path / "out", "efficiency")["rows"]
         if row["model"] == "barl"
     }
-    assert found == {
-        (True, 1): (pytest.approx(2 / 3), 10),
-        (True, 2): (pytest.approx(2 / 3), 20),
-        (False, 1): (pytest.approx((1 / 3 + 0 + 1) / 3), 10),
-        (False, 2): (pytest.approx((2 / 3 + 0 + 1) / 3), 20),
-    }
+    drawn = {1: (1 / 3 + 0 + 1) / 3, 2: (2 / 3 + 0 + 1) / 3}
+    expected = {(False, k): (pytest.approx(mean), 10 * k) for k, mean in drawn.items()}
+    assert found == expected | {(True, k): (pytest.approx(2 / 3), 10 * k) for k in drawn}
     assert len([*(tmp_path / "out").glob("*.png")]) == 2
 
 
@@ -68,12 +65,7 @@ def test_reflections_are_counted_by_wrong_responses(sampled, tmp_path):
 # Beliefs
 
 
-@settings(max_examples=50)
-@given(
-    st.lists(rollout(), min_size=1, max_size=4),
-    BETAS,
-    st.lists(st.floats(-1, 2), min_size=4, max_size=4),
-)
+@given(st.lists(rollout(), min_size=1, max_size=4), BETAS, st.tuples(*[st.floats(-1, 2)] * 4))
 def test_bayesian_values_are_the_recursion_in_plain_loops(rollouts, beta, outcomes):
     ell, masks = padded(rollouts, fill=-3.3)
     v = torch.tensor(outcomes[: len(rollouts)], dtype=torch.float64)
@@ -83,11 +75,8 @@ def test_bayesian_values_are_the_recursion_in_plain_loops(rollouts, beta, outcom
 
 
 STEP = 8
-RESPONSES = [
-    response(5, 0, 1, text="One and one: 1 + 1 = 2, thus \\boxed{2}."),
-    response(5, 1, 0, text="It is \\boxed{11}."),
-    response(5, 2, 0, text=""),
-]
+TEXTS = ["One and one: 1 + 1 = 2, thus \\boxed{2}.", "It is \\boxed{11}.", ""]
+RESPONSES = [response(5, n, n == 0, text=text) for n, text in enumerate(TEXTS)]
 
 
 def log_likelihoods(model, tokenizer, prompt, text):
@@ -106,9 +95,7 @@ def log_likelihoods(model, tokenizer, prompt, text):
     return rows
 
 
-def test_values_are_those_of_states_and_answers_read_one_by_one(
-    model, model_path, tokenizer, tmp_path
-):
+def test_values_are_those_of_states_and_answers_alone(model, model_path, tokenizer, tmp_path):
     unusable = [response(6, 0, 0, text="Hm.", solution="\\frac{1")]
     folder = write_responses(tmp_path / "m", {5: RESPONSES, 6: unusable}, model=model_path)
     out = tmp_path / "out"

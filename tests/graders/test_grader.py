@@ -7,13 +7,11 @@ import pytest
 from barl_trl.graders import GRADERS, Grader, Verdict, get_grader
 
 
-@pytest.mark.parametrize(
-    ("name", "extraction"),
-    [("math-verify", "boxed"), ("qwen", "stated"), ("string", "stated"), ("math_verify", "number")],
-)
-def test_what_no_grader_takes_is_refused(name, extraction):
-    with pytest.raises(ValueError, match="must be"):
-        get_grader(name, extraction)
+def test_what_no_grader_takes_is_refused():
+    pairs = "math-verify boxed", "qwen stated", "string stated", "math_verify number"
+    for pair in pairs:
+        with pytest.raises(ValueError, match="must be"):
+            get_grader(*pair.split())
 
 
 def test_a_label_tells_another_extraction_than_the_default():
@@ -47,10 +45,8 @@ def test_each_pair_is_judged_once():
     judge = Counting()
     grader = make(judge)
     verdicts = grader.verify_all([("1", "1"), ("1", "2"), ("1", "1")])
-    assert {pair: bool(verdict) for pair, verdict in verdicts.items()} == {
-        ("1", "1"): True,
-        ("1", "2"): False,
-    }
+    found = {pair: bool(verdict) for pair, verdict in verdicts.items()}
+    assert found == {("1", "1"): True, ("1", "2"): False}
     assert grader.verify("1", "2") == (False, "counted")
     assert sorted(judge.judged) == [("1", "1"), ("1", "2")]
 
@@ -69,4 +65,4 @@ def test_the_number_of_remembered_verdicts_is_bounded():
 
 
 def test_where_one_is_missing_there_is_no_verdict_or_no_answer():
-    assert make(Counting()).grade([(None, "1"), ["1", None]]) == [None, Verdict(False, "no answer")]
+    assert make(Counting()).grade([(None, "1"), ["1", None]]) == [None, (False, "no answer")]

@@ -29,7 +29,7 @@ from barl_trl.hypotheses import truth_answer
 from barl_trl.rewards import AccuracyReward
 
 from ..paths import ROOT
-from .hostile_texts import HOSTILE, MILLION, PIECES, SHORTER, TRUTH, soup
+from .hostile_texts import HOSTILE, PIECES, SHORTER, TRUTH, soup
 
 LONG = 30_000
 # No refusal stands before these: the process that compares reaches its limit.
@@ -51,17 +51,55 @@ def test_a_hostile_string_is_not_the_true_answer_nor_is_any_its_true_answer(grad
     assert time.process_time() - start < 20
 
 
+BOX = r"\boxed{"
 READERS = {
     "claims": (lambda text: default.claims("x=6", text), normal_form.MAX_TRUTH_CHARS),
     "limits": (normal_form.why_not_compared, LONG),
+    "normal form": (normal_form.normal_form, LONG),
     "nouns": (nouns.apart, 2048),
     "numbers": (lambda text: (numbers.number(text), numbers.Tolerance.of("1.5", text)), LONG),
     "words_against": (lambda text: nouns.words_against(["cm"], text.split()), LONG),
     "default": (lambda text: default.verify("1", text), LONG),
     "qwen": (lambda text: qwen.verify("1", text), LONG),
+    "extraction": (lambda text: extract_answer(text, "last_number"), LONG),  # it reads all others
+    "truth": (truth_answer, LONG),
+    "qwen's extraction": (lambda text: [qwen.extract_answer(b + text) for b in ("", BOX)], LONG),
+    "released": (lambda text: released.verify(text, released.extract_answer(BOX + text)), LONG),
 }
 """What looks for patterns in this process, and the longest text that it gets: nouns and claims take
-quadratic time. Extraction is tried with more in tests of its own."""
+quadratic time."""
+MORE = [
+    r"\frac1",
+    "\\frac\\",
+    r"\sqrt2",
+    r"\\%",
+    "1/",
+    " .",
+    r"\{x|",
+    "√(",
+    "[a,",
+    "0.1",
+    "a ",
+    "答案是",
+]
+MORE += [
+    r"answer: \(",
+    r"answer: {{}",
+    "answer:\n",
+    "answer to ",
+    "-9/",
+    "</think>",
+    "9,999",
+    "**4 ",
+]
+MORE += ["<answer>", "<answer></answer>", "#### "]
+COMPOSED = [
+    *[r"\boxed{" * 4000 + "}" * 4000, r"\boxed" + " " * LONG, r"\boxed{" + "9" * LONG + "}"],
+    *["answer" + " " * LONG, "answer: " + r"\[" * LONG, "answer: " + "{a}" * (LONG // 4) + "{"],
+    *["answer: " + "$$ $" * LONG, "answer: " + ", " * (LONG // 3) + "because"],
+    *["#### " + "a " * (LONG // 3) + "aa", "**" + r"\a" * (LONG // 3) + " aa**", "$" + "a" * LONG],
+    *[r"\{x|" * 2000 + r"\le" * 2640, r"\{" + "a" * 9000 + "|" * 9000],
+]
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -69,13 +107,13 @@ def test_no_pattern_takes_seconds(name, monkeypatch):
     """A text takes some hundredths; the kernel ends what takes three seconds of CPU time."""
     read, size = READERS[name]
     monkeypatch.setattr(default, "compare", lambda *_: "different")
+    repeated = [before + one * size for one in PIECES + MORE for before in ("", "(")]
     if not (child := os.fork()):
         status = 1
         try:
-            for piece in PIECES:
+            for text in repeated + COMPOSED:
                 resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 4, -1))
-                read((piece * size)[:size])
-                read(("(" + piece * size)[:size])
+                read(text[:size])
             status = 0
         finally:
             os._exit(status)
@@ -86,10 +124,9 @@ def test_no_pattern_takes_seconds(name, monkeypatch):
 def test_extraction_and_reward_give_hostile_completions_nothing(grader):
     texts = [text for text in SHORTER.values() if TRUTH not in text]
     completions = [*texts, *(rf"\boxed{{41}} \boxed{{{text}" for text in texts)]
-    columns = {}
-    rewards = AccuracyReward(grader, grader.name)(
-        completions, [TRUTH] * len(completions), log_extra=columns.__setitem__
-    )
+    columns, truths = {}, [TRUTH] * len(completions)
+    reward = AccuracyReward(grader, grader.name)
+    rewards = reward(completions, truths, log_extra=columns.__setitem__)
     assert rewards == [0.0] * len(completions)
     assert all(isinstance(answer, str) for answer in columns["answer"])
 
@@ -131,9 +168,8 @@ def test_any_completion_has_a_reward_for_any_solution(grader, completions, solut
     solutions = [solution] * len(completions)
     rewards = AccuracyReward(grader, "r")(completions, solutions, log_extra=logged.__setitem__)
     assert set(rewards) <= {None, 0.0, 1.0}
-    assert {name: len(column) for name, column in logged.items()} == dict.fromkeys(
-        ("solution", "answer", "verdict"), len(completions)
-    )
+    lengths = {name: len(column) for name, column in logged.items()}
+    assert lengths == dict.fromkeys(("solution", "answer", "verdict"), len(completions))
 
 
 # Nothing that a policy writes is run or heard
@@ -188,82 +224,8 @@ STILL_ACCEPTED = {  # to be refused: a pair that is has to go from here
 }
 
 
-@pytest.mark.parametrize(
-    "tricks",
-    [
-        *(pytest.param(pairs, id=name) for name, pairs in GAMED.items()),
-        *(pytest.param(pairs, id=name) for name, pairs in TRICKS.items()),
-    ],
-)
+@pytest.mark.parametrize("tricks", [*GAMED.values(), *TRICKS.values()], ids=[*GAMED, *TRICKS])
 def test_no_answer_made_to_please_is_accepted(tricks):
     verdicts = get_grader("math_verify").verify_all(tricks)
     assert {pair for pair, verdict in verdicts.items() if verdict} == tricks & STILL_ACCEPTED
     assert not any(verdict.is_failure for verdict in verdicts.values())
-
-
-# Time is linear in the text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *["{" * MILLION, r"\boxed{" * (MILLION // 7)],
-        *[r"\boxed{" * (MILLION // 14) + "}" * (MILLION // 14), r"\boxed" + " " * MILLION],
-        *["\\" * MILLION, r"\boxed{" + "9" * MILLION + "}", "answer" + " " * LONG],
-        *["answer to " * (LONG // 10), "answer:\n" * (LONG // 8), "answer is 4. " * (LONG // 13)],
-        *[r"answer: \(" * (LONG // 10), r"answer: {{}" * (LONG // 11)],
-        *["answer: " + r"\[" * (LONG // 2), "answer: " + "{a}" * (LONG // 3) + "{"],
-        *["answer: " + "$$ $" * (LONG // 4), "answer: " + ", " * (LONG // 2) + "because"],
-        *["#### " + "a " * (LONG // 2) + "aa", "#### " * (LONG // 5), "<answer>" * (LONG // 8)],
-        *["<answer></answer>" * (LONG // 17), "**4 " * (LONG // 4)],
-        *["**" + r"\a" * (LONG // 2) + " aa**", r"\boxed " * (LONG // 7), "9,999" * (LONG // 5)],
-        *["-9/" * (LONG // 3), "</think>" * (LONG // 8)],
-    ],
-)
-def test_extraction_is_linear_in_the_text(text):
-    start = time.process_time()
-    extract_answer(text, "last_number")  # which reads all the others
-    truth_answer(text)
-    assert time.process_time() - start < 5, "of CPU time; what is quadratic takes minutes"
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        r"\{x|" * 500 + r"\le" * 660,
-        *(
-            piece * (4000 // len(piece))
-            for piece in (r"\{x|", r"\le", r"\text{", "√(", "[a,", "0.1")
-        ),
-        r"\{" + "a" * 1000 + "|" * 1000,
-        "$" + "a" * 4000,
-        "**" * 2000,
-    ],
-)
-def test_the_form_of_a_hostile_text_takes_no_seconds(hostile):
-    """It took 2.4 s, and eight times as long for twice as much."""
-    for size in (1000, 2000, 4000, 100_000):
-        start = time.process_time()
-        normal_form.normal_form((hostile * (1 + size // len(hostile)))[:size])
-        assert time.process_time() - start < 1
-
-
-@pytest.mark.parametrize(
-    "piece", ["1", "{", "-", " ", "\n", ",", "a ", r"\boxed{", "he answer is ", "答案是", r"\text{"]
-)
-@pytest.mark.parametrize("before", ["", r"\boxed{"])
-def test_qwens_extraction_is_linear_in_the_text(before, piece):
-    text = before + piece * (MILLION // len(piece))
-    start = time.process_time()
-    answer = qwen.extract_answer(text)
-    assert time.process_time() - start < 20
-    qwen.verify("1", answer or "")
-    assert time.process_time() - start < 20
-
-
-@pytest.mark.parametrize("piece", [*PIECES, r"\frac1", "\\frac\\", r"\sqrt2", r"\\%", "1/", " ."])
-def test_the_released_rule_takes_no_quadratic_time(piece):
-    text = piece * (MILLION // len(piece))
-    start = time.process_time()
-    released.verify(text, released.extract_answer(rf"\boxed{{{text}"))
-    assert time.process_time() - start < 20  # quadratic time would be an hour

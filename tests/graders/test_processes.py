@@ -104,9 +104,8 @@ def test_when_its_time_is_over_nothing_is_compared_nor_remembered():
 
 def test_eight_threads_share_two_processes_and_each_gets_its_own_outcome(own_processes):
     pool = ProcessPool(size=2, cpu_seconds=1, wall_seconds=60)
-    answers = {f"{n}/7": ("equal" if n % 3 else "different") for n in range(1, 24)} | {
-        HANGS: "timeout"
-    }
+    answers = {f"{n}/7": ("equal" if n % 3 else "different") for n in range(1, 24)}
+    answers |= {HANGS: "timeout"}
     outcomes, most = {}, []
 
     def compare(share):
@@ -148,13 +147,11 @@ def test_importing_the_graders_starts_no_process_and_imports_no_library():
     code = (
         "import sys\nfrom barl_trl import hypotheses\n"
         "from barl_trl.graders.processes import compare\n"
-        "assert not compare._idle\nassert hypotheses.answers_equivalent('1/2', '0.5')\n"
-        "assert not compare._idle\n"
+        "assert hypotheses.answers_equivalent('1/2', '0.5') and not compare._idle\n"
         "print([m for m in ('trl', 'transformers', 'torch', 'sympy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-    assert done.stderr == ""
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 # Nobody is left behind
@@ -169,7 +166,6 @@ def hang(pool):
     print("ready", flush=True)
     return pool("1", "9^{9^{9}}")
 """
-INTERRUPTED = "hang(compare)"
 INTERRUPTED_WITH_MANY_TO_GO = """
 pool = ProcessPool(size=1, cpu_seconds=1)
 compare.size = 1  # threads
@@ -182,7 +178,6 @@ threading.Thread(target=hang, args=[compare], daemon=True).start()
 while True:
     time.sleep(1)
 """
-KILLED = "hang(ProcessPool(size=1, cpu_seconds=1))"
 KILLED_WITH_A_FORK = """
 pool = ProcessPool(size=1, cpu_seconds=1)
 pool("1", "1")
@@ -230,12 +225,12 @@ def start():
 @pytest.mark.parametrize(
     ("code", "end"),
     [
-        pytest.param(INTERRUPTED, ctrl_c, id="Ctrl-C"),
-        pytest.param(INTERRUPTED_WITH_MANY_TO_GO, ctrl_c, id="Ctrl-C with many to go"),
-        pytest.param(RAISING, lambda p: p.send_signal(signal.SIGUSR1), id="an uncaught exception"),
-        pytest.param(KILLED, subprocess.Popen.kill, id="kill -9"),
-        pytest.param(KILLED_WITH_A_FORK, subprocess.Popen.kill, id="kill -9, a fork has the pipes"),
+        *[("hang(compare)", ctrl_c), (INTERRUPTED_WITH_MANY_TO_GO, ctrl_c)],
+        (RAISING, lambda process: process.send_signal(signal.SIGUSR1)),
+        ("hang(ProcessPool(size=1, cpu_seconds=1))", subprocess.Popen.kill),
+        (KILLED_WITH_A_FORK, subprocess.Popen.kill),
     ],
+    ids=["Ctrl-C", "Ctrl-C with many to go", "exception", "kill -9", "kill -9, a fork has pipes"],
 )
 def test_no_grader_process_outlives_its_parent(start, code, end):
     process = start(code)
@@ -393,9 +388,7 @@ def test_memory_and_cpu_time_of_comparisons_are_bounded():
         [sys.executable, "-c", BOMBS], capture_output=True, text=True, check=True, timeout=300
     )
     (*bombs, ordinary), own_kib, kib, cpu_seconds = json.loads(done.stdout)
-    assert "equal" not in bombs
-    assert bombs[-1] == "timeout"
-    assert ordinary == "equal"
+    assert "equal" not in bombs and bombs[-1] == "timeout" and ordinary == "equal"
     assert kib < 2**20 + 2**16, "1 GiB, and some slack"
     assert own_kib < 2**18
     assert cpu_seconds < 6 + 30, "each is tried twice if it crashes, and the start-ups"

@@ -155,13 +155,11 @@ balanced = st.recursive(
 
 
 @given(balanced, plain, plain, st.sampled_from([r"\boxed{", r"\fbox{", r"\boxed {"]))
-@settings(deadline=None)
 def test_any_balanced_content_comes_back(content, before, after, box):
     assert extract_answer(f"{before}{box}{content}}}{after}") == content.strip()
 
 
 @given(st.lists(st.sampled_from([r"\boxed{", r"\fbox{", "{", "}", r"\{", "\\", "1", "\n"])))
-@settings(deadline=None)
 def test_an_extracted_answer_is_balanced_whatever_surrounds_it(pieces):
     answer = extract_answer("".join(pieces))
     assert answer is None or why_inadmissible(answer + "1", max_chars=MILLION) != "unbalanced"
@@ -190,7 +188,6 @@ def test_an_unclosed_last_box_is_no_answer_whatever_is_stated(extraction):
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_any_text_can_be_read_in_any_way_and_a_box_goes_first(text):
     for extraction in EXTRACTIONS:
         extract_answer(text, extraction)
@@ -207,8 +204,12 @@ def test_a_decimal_comma_is_known_beside_the_same_number_with_a_point():
     assert not verify("1000,99", "1000.99"), "two numbers"
 
 
+def test_an_answer_too_long_for_the_parser_is_compared_as_a_string():
+    long = "12+" * 180 + "x"
+    assert verify(long, long.replace("+", " + ")) == (True, "equal strings")
+
+
 @given(st.text(max_size=30))
-@settings(max_examples=50)
 def test_an_answer_is_equivalent_to_itself_unless_it_is_empty(answer):
     assert bool(verify(answer, answer)) == bool(normal_form(answer))
 
@@ -223,24 +224,16 @@ def test_numbers_are_judged_as_the_parser_judges_them(a, b, c, d):
         assert plain.correct == (parsed == "equal")
 
 
-def test_an_answer_too_long_for_the_parser_is_compared_as_a_string():
-    long = "12+" * 180 + "x"
-    assert verify(long, long.replace("+", " + ")) == (True, "equal strings")
-
-
 @given(soup)
 def test_a_frame_and_spaces_around_an_answer_do_not_matter(answer):
     if "$" not in answer and answer.strip():
         assert normal_form(f" {answer.strip()} ") == normal_form(answer)
 
 
-def test_a_unit_is_the_same_by_each_of_its_names_and_their_plurals():
+def test_a_unit_is_the_same_by_each_of_its_names_and_plurals_and_no_other():
     for name, unit in UNITS.items():
         for written in (name, f"{name}s") if len(name) > 1 else ():
             assert against(rf"10\text{{ {unit}}}", rf"10\text{{ {written}}}") is None
-
-
-def test_two_units_are_different():
     for one, other in combinations(sorted(set(UNITS.values()) - {"base"}), 2):
         assert against(rf"10\text{{ {one}}}", rf"10\text{{ {other}}}") == "units"
 
@@ -255,24 +248,19 @@ def test_a_word_beside_a_number_may_change_it():
 
 
 @given(st.fractions(max_denominator=999))
-@settings(deadline=None)
 def test_every_fraction_is_read_in_each_way_of_writing_it(value):
     sign, size = "-" if value < 0 else "", abs(value)
     whole, rest = divmod(size.numerator, size.denominator)
-    forms = [
-        f"{value.numerator}/{value.denominator}",
-        f"{sign}\\frac{{{size.numerator}}}{{{size.denominator}}}",
-    ]
+    forms = [f"{value.numerator}/{value.denominator}"]
+    forms.append(f"{sign}\\frac{{{size.numerator}}}{{{size.denominator}}}")
     if whole and rest:
         forms.append(f"{sign}{whole}\\frac{{{rest}}}{{{size.denominator}}}")
     assert {number(form) for form in forms} == {value}
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4))
-@settings(deadline=None)
 def test_every_decimal_is_read_exactly(value):
-    form = format(value, "f")
-    assert number(form) == Fraction(value)
+    assert number(format(value, "f")) == Fraction(value)
 
 
 @given(st.integers(2, 9), st.integers(20, 60))
@@ -294,7 +282,6 @@ def test_numbers_may_differ_within_a_tolerance(n):
 
 
 @given(soup, soup)
-@settings(deadline=None)
 def test_balanced_texts_stay_balanced_beside_and_inside_each_other(one, other):
     if is_balanced(one):
         assert is_balanced("{" + one + "}" + other) == is_balanced(other)
@@ -303,10 +290,9 @@ def test_balanced_texts_stay_balanced_beside_and_inside_each_other(one, other):
         assert not is_balanced("{" + one)
 
 
-@pytest.mark.parametrize("character", ["\x00", "\n", "\u200b", "\u202e", "\ud800", "\u2028"])
-def test_a_character_that_is_not_seen_is_found(character):
-    assert has_unseen_characters(f"4{character}2")
+def test_a_character_that_is_not_seen_is_found():
     assert not has_unseen_characters("4 2é或𝟒")
+    assert all(has_unseen_characters(f"4{c}2") for c in "\x00\n\u200b\u202e\ud800\u2028")
 
 
 # The released string rule: what its order of removals does

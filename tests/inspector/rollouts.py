@@ -69,9 +69,7 @@ def make_record(seed, *, step=0, group=0, rollout=0, outcome=1.0, steps=4, size=
     member = 0 if outcome else 1
     weights = [*values[0].repeat_interleave(STEP_TOKENS).tolist(), closing.item()]
     return {
-        "step": step,
-        "group": group,
-        "rollout": rollout,
+        **{"step": step, "group": group, "rollout": rollout},
         "prompt_id": hashlib.sha256(prompt.encode()).hexdigest()[:12],
         "prompt": prompt,
         "solution": truth,
@@ -83,8 +81,7 @@ def make_record(seed, *, step=0, group=0, rollout=0, outcome=1.0, steps=4, size=
         "step_ends": [STEP_TOKENS * (t + 1) for t in range(steps)],
         "step_values": values[0].tolist(),
         "rewards": [outcome],
-        "outcome": outcome,
-        "advantage": outcome - 0.5,
+        **{"outcome": outcome, "advantage": outcome - 0.5},
         "answer": answers[member],
         "hypotheses": answers,
         "member": member,
@@ -93,34 +90,21 @@ def make_record(seed, *, step=0, group=0, rollout=0, outcome=1.0, steps=4, size=
         "reason": "equal numbers" if outcome else "different",
         "is_cut_off": False,
         "scored_tokens": 100 + seed,
-        "own_tokens": None,
-        "turn_ends": None,
-        "observed_tools": None,
-        "ended_in_call": None,
-        "ended_by_tool": None,
+        **dict.fromkeys(("own_tokens", "turn_ends", "observed_tools", "ended_in_call")),
         "has_truth": True,
-        "cost": None,
-        "outcomes_under": None,
-        "predicted_rewards": None,
-        "turn_rewards": None,
-        "states": None,
+        **dict.fromkeys(("ended_by_tool", "cost", "outcomes_under", "predicted_rewards")),
+        **dict.fromkeys(("turn_rewards", "states")),
     }
 
 
 def make_batch(step, *, groups=3, size=4):
     """Records of whole groups; the first group's outcomes are equal."""
-    return [
-        make_record(
-            1000 * step + 10 * g + n,
-            step=step,
-            group=g,
-            rollout=n,
-            outcome=float(g == 0 or n % 2),
-            steps=2 + (g + n) % 4,
-        )
-        for g in range(groups)
-        for n in range(size)
-    ]
+
+    def one(g, n):
+        sizes = {"outcome": float(g == 0 or n % 2), "steps": 2 + (g + n) % 4}
+        return make_record(1000 * step + 10 * g + n, step=step, group=g, rollout=n, **sizes)
+
+    return [one(g, n) for g in range(groups) for n in range(size)]
 
 
 def write_records(path, records, metadata):
@@ -163,13 +147,9 @@ class Recorder:
 
     def __init__(self, tokenizer, folder):
         self.folder, self.args = folder, config(folder, log_beliefs=True)
-        self.trainer = trainer(
-            tiny_model(tokenizer),
-            tokenizer,
-            self.args,
-            rollout_func=given_rollouts(cut_off=[COMPLETIONS["1+1?"][3]]),
-            reward_funcs=reward,
-        )
+        given = given_rollouts(cut_off=[COMPLETIONS["1+1?"][3]])
+        options = {"rollout_func": given, "reward_funcs": reward}
+        self.trainer = trainer(tiny_model(tokenizer), tokenizer, self.args, **options)
 
     def records(self, **settings):
         """Returns the records of training with these settings, and their metadata."""
@@ -226,15 +206,10 @@ class TaskRecorder(Recorder):
         self.rows = [row | listed for row in ROWS + UNUSABLE]
         self.folder = folder
         self.args = config(folder, log_beliefs=True, reward_weights=[2.0, 0.5], **self.TASK)
-        self.trainer = BARLTrainer(
-            tiny_model(tokenizer),
-            [reward, price],
-            self.args,
-            Dataset.from_list(self.rows),
-            processing_class=tokenizer,
-            rollout_func=given_rollouts(cut_off=[COMPLETIONS["1+1?"][3]]),
-            observation_likelihood=seen,
-        )
+        given = {"rollout_func": given_rollouts(cut_off=[COMPLETIONS["1+1?"][3]])}
+        given |= {"train_dataset": Dataset.from_list(self.rows), "observation_likelihood": seen}
+        given |= {"reward_funcs": [reward, price]}
+        self.trainer = trainer(tiny_model(tokenizer), tokenizer, self.args, **given)
 
     def records(self, functions=None, **settings):
         told = TaskFunctions(observation_likelihood=seen)._replace(**(functions or {}))
@@ -322,14 +297,9 @@ def record_games(folder, *, size=16, noise=Game.noise, has_truth=True, **setting
     row["prompt"] = [{"role": "user", "content": "Which number is it?"}]
     defaults = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers"}
     defaults |= {"log_beliefs": True, "max_tool_calling_iterations": 4}
-    made = agent(
-        folder,
-        cls=BARLTrainer,
-        rows=[row | ({"solution": "3"} if has_truth else {})] * 4,
-        reward_funcs=[questions],
-        environment_factory=game,
-        **defaults | settings,
-    )
+    given = {"cls": BARLTrainer, "reward_funcs": [questions], "environment_factory": game}
+    rows = [row | ({"solution": "3"} if has_truth else {})] * 4
+    made = agent(folder, rows=rows, **given, **defaults | settings)
     speaking(made.model, made._tokenizer, GAMES)
     made.train()
     return [*read_records(folder / FOLDER)]

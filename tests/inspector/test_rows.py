@@ -10,9 +10,8 @@ from .rollouts import METADATA, make_batch, make_record, metadata_of
 def test_groups_keep_order_and_everything_of_their_rollouts():
     records = make_batch(10)
     groups = groups_of(records, METADATA)
-    assert [group.head[:3] for group in groups] == [
-        [10, g, records[4 * g]["prompt_id"]] for g in range(3)
-    ]
+    heads = [[10, g, records[4 * g]["prompt_id"]] for g in range(3)]
+    assert [group.head[:3] for group in groups] == heads
     found = [rollout for group in groups for rollout in group.details["rollouts"]]
     for record, rollout in zip(records, found, strict=True):
         for name in ("rollout", "tokens", "token_ids", "step_ends", "hypotheses", "answer"):
@@ -43,11 +42,8 @@ def test_snippets_leave_the_chat_template_out():
 
 def test_numbers_are_rounded_and_finite():
     inf, nan = float("inf"), float("nan")
-    record = make_record(0, steps=1) | {
-        "token_logps": [-0.123456789, -1e-9, -inf, nan],
-        "rewards": [nan, 1 / 3],
-        "importance_ratios": None,
-    }
+    record = make_record(0, steps=1) | {"token_logps": [-0.123456789, -1e-9, -inf, nan]}
+    record |= {"rewards": [nan, 1 / 3], "importance_ratios": None}
     [rollout] = groups_of([record], METADATA)[0].details["rollouts"]
     assert rollout["logps"] == [-0.1235, 0.0, None, None]
     assert (rollout["rewards"], rollout["ratios"]) == ([None, 0.33333], None)

@@ -31,15 +31,11 @@ def test_larger_run_is_a_folder(tmp_path, monkeypatch, limit):
     [run] = index["runs"]
     assert (run["name"], run["rollouts"]) == ("run", 36)
     heads = shard(tmp_path / "page", "a-list")["heads"]
-    groups = [
-        g for name in {h[-1] for h in heads} for g in shard(tmp_path / "page", name)["groups"]
-    ]
-    assert sum(len(group["rollouts"]) for group in groups) == 36
+    shards = [shard(tmp_path / "page", name) for name in {head[-1] for head in heads}]
+    assert sum(len(group["rollouts"]) for one in shards for group in one["groups"]) == 36
 
 
-def test_page_that_is_made_again_leaves_nothing_of_the_old_and_touches_nothing_else(
-    tmp_path, monkeypatch
-):
+def test_page_that_is_made_again_leaves_nothing_of_the_old_but_others_files(tmp_path, monkeypatch):
     monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 30)
     write_run(tmp_path / "run")
     output = tmp_path / "page"

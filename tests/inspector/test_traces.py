@@ -71,9 +71,8 @@ def test_file_has_the_form_that_verifiers_reads(agents, tmp_path):
             assert call["finish_reason"] in ("stop", "length", "tool_calls")
         for reward in trace["rewards"].values():
             fits(reward, {"score": float, "weight": float})
-        assert episode["run"] == {
-            "type": "train", "id": "mine", "work": {"type": "train", "step": 1},
-        }  # fmt: skip
+        work = {"type": "train", "step": 1}
+        assert episode["run"] == {"type": "train", "id": "mine", "work": work}
 
 
 def test_all_of_a_record_arrives(agents, tmp_path):
@@ -104,10 +103,8 @@ def test_turns_are_messages_and_calls_have_names_and_arguments(agents, tmp_path)
     )
     roles = [node["message"]["role"] for node in first]
     assert roles == ["assistant", "tool", "assistant", "tool", "assistant"]
-    assert [(call["name"], call["arguments"]) for call in first[0]["message"]["tool_calls"]] == [
-        ("look", '{"key": 0}'),
-        ("look", '{"key": 1}'),
-    ]
+    called = [(call["name"], call["arguments"]) for call in first[0]["message"]["tool_calls"]]
+    assert called == [("look", '{"key": 0}'), ("look", '{"key": 1}')]
     told = first[1]["message"]
     assert (told["tool_call_id"], told["name"]) == ("call_0_0", "look, look")
     assert "it is" in told["content"] and first[1]["sampled"] is False
@@ -132,19 +129,16 @@ def test_arguments_are_empty_where_the_call_cannot_be_read(said, arguments):
     record = make_record(0) | {"tokens": [said, "told", "end"], "own_tokens": [1, 0, 1]}
     record |= {"turn_ends": [2, 3], "observed_tools": [["look"], []]}
     asked, told, end = (message.body for message in messages_of(record))
-    assert asked["tool_calls"] == [
-        {"id": "call_0_0", "type": "function", "name": "look", "arguments": arguments}
-    ]
+    called = {"id": "call_0_0", "type": "function", "name": "look", "arguments": arguments}
+    assert asked["tool_calls"] == [called]
     assert told["role"] == "tool" and end == {"role": "assistant", "content": "end"}
 
 
 def test_what_nobody_is_named_for_is_the_users():
     record = make_record(0) | {"tokens": ["a", "b", "c"], "own_tokens": [1, 0, 0]}
     record |= {"turn_ends": [3], "observed_tools": [[]]}
-    assert [message.body for message in messages_of(record)] == [
-        {"role": "assistant", "content": "a"},
-        {"role": "user", "content": "bc"},
-    ]
+    bodies = [message.body for message in messages_of(record)]
+    assert [(one["role"], one["content"]) for one in bodies] == [("assistant", "a"), ("user", "bc")]
 
 
 def test_cut_off_missing_and_infinite(tmp_path):

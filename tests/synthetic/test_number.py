@@ -56,19 +56,13 @@ def test_replies_rule_out_what_they_exclude(secret, questions):
     assert game.num_questions == len(questions)
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        [SAY],
-        asked(99, "no"),
-        asked("x", "yes"),
-        asked(5, "perhaps"),
-        asked(5, "yes")[:1],  # its result did not fit
-        [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}],
-    ],
-)
-def test_what_is_no_question_or_no_reply_says_nothing(step):
-    assert NumberGame()._observation_log_likelihoods(["3", "9"], [step]) == [[0.0, 0.0]]
+def test_what_is_no_question_or_no_reply_says_nothing():
+    steps = [[SAY], asked(99, "no"), asked("x", "yes"), asked(5, "perhaps")]
+    steps.append(asked(5, "yes")[:1])  # its result did not fit
+    call = {"function": {"name": "f", "arguments": {}}}
+    steps.append([{"role": "assistant", "tool_calls": [call]}])
+    found = [NumberGame()._observation_log_likelihoods(["3", "9"], [step]) for step in steps]
+    assert found == [[[0.0, 0.0]]] * 6
 
 
 def test_the_reward_is_for_a_boxed_secret_in_the_models_last_message():

@@ -1,15 +1,13 @@
 """The demo task and its model: well-posed problems, an honest parser, right sums."""
 
 import math
-import random
-from functools import partial
 from itertools import islice, pairwise
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from barl_trl.steps import delimited_steps, step_ends_of
+from barl_trl.steps import delimited_steps
 from barl_trl.synthetic.search import (
     ELICITATION,
     STEP_DELIMITER,
@@ -45,12 +43,9 @@ def model():
 @pytest.mark.parametrize("held_out", [False, True])
 def test_exactly_one_candidate_satisfies_the_equation(held_out):
     for problem in take(500, seed=1, held_out=held_out):
-        hits = [
-            number
-            for number in problem.candidates
-            if problem.slope * number + problem.offset == problem.target
-        ]
-        assert [str(hit) for hit in hits] == [problem.solution]
+        totals = [problem.slope * number + problem.offset for number in problem.candidates]
+        place = problem.candidates.index(int(problem.solution))
+        assert [n for n, total in enumerate(totals) if total == problem.target] == [place]
         assert len(set(problem.candidates)) == 7
 
 
@@ -60,17 +55,15 @@ def test_solution_is_at_every_place_of_the_list():
     assert min(counts) > 150 and max(counts) < 250  # 200 expected; 4 standard deviations
 
 
-def test_training_and_held_out_problems_share_no_equation():
+def test_training_and_held_out_problems_share_no_equation_and_stay_apart():
+    """The shipped model was trained on one side: another hash would leak the other side."""
+
     def equations(held_out):
         return {(p.slope, p.offset, p.target) for p in take(5000, seed=5, held_out=held_out)}
 
     train, held_out = equations(False), equations(True)
     assert train.isdisjoint(held_out)
     assert len(held_out) == 47  # of 396: all that there are
-
-
-def test_partition_is_fixed():
-    """The shipped model was trained on one side: another hash would leak the other side."""
     held_out = [x for x in range(2, 21) if SearchProblem((x,), 2, 1, 2 * x + 1).held_out]
     assert held_out == [9, 12, 15]
 
@@ -89,16 +82,11 @@ ANSWER = "\nBased on the above reasoning, the final answer is \\boxed{21}."
         (f"{NO_18}\n{YES}{ANSWER}", [18, 21], "21"),
         (f"{NO_18}\n{NO_3}\n{NO_18}\n{NO_18}{ANSWER}", [18, 3, 18, 18], "21"),
         (f"Try 18: 2*18 + 7 = 62, yes.{ANSWER}", [18], "21"),  # whatever its sum and verdict
-        # No answer: cut off in a line, behind a line, in the answer; or not the end.
-        (f"{NO_18}\nTry 3: 3*3", [18], None),
-        (f"{NO_18}\n", [18], None),
-        (f"{YES}{ANSWER[:-2]}", [21], None),
-        (f"{YES}{ANSWER}\n{NO_18}", [21, 18], None),
+        # no answer: cut off in a line, behind a line, in the answer; or not the end
+        *[(f"{NO_18}\nTry 3: 3*3", [18], None), (f"{NO_18}\n", [18], None)],
+        *[(f"{YES}{ANSWER[:-2]}", [21], None), (f"{YES}{ANSWER}\n{NO_18}", [21, 18], None)],
         (f"{YES}{ANSWER}{ANSWER}", [21], "21"),
-        # Degenerate chains.
-        ("", [], None),
-        (ANSWER, [], "21"),
-        (ANSWER.lstrip(), [], "21"),
+        *[("", [], None), (ANSWER, [], "21"), (ANSWER.lstrip(), [], "21")],
         ("Let me think.\nTry harder.", [], None),
     ],
 )
@@ -109,19 +97,12 @@ def test_parse_chain(completion, tried, answer):
 # What lines rule out
 
 
-def test_rows_may_list_the_candidates():
-    problem, *_ = take(1, seed=6)
-    [row] = search_rows(1, seed=6, with_candidates=True)
-    assert row == {
-        "prompt": problem.prompt,
-        "solution": problem.solution,
-        "candidates": [str(number) for number in problem.candidates],
-    }
-
-
-@pytest.mark.parametrize("held_out", [False, True])
-def test_a_problem_is_read_from_its_prompt(held_out):
-    assert all(SearchProblem.of_prompt(p.prompt) == p for p in take(50, seed=7, held_out=held_out))
+def test_rows_may_list_the_candidates_and_a_problem_is_read_from_its_prompt():
+    [row], [problem] = search_rows(1, seed=6, with_candidates=True), take(1, seed=6)
+    expected = {"prompt": problem.prompt, "solution": problem.solution}
+    assert row == expected | {"candidates": [*map(str, problem.candidates)]}
+    for p in take(50, seed=7) + take(50, seed=7, held_out=True):
+        assert SearchProblem.of_prompt(p.prompt) == p
     assert SearchProblem.of_prompt("What is 3 * 4?") is None
 
 
@@ -140,51 +121,27 @@ def test_a_true_line_rules_numbers_out():
     assert ruled_out(PROBLEM, [NO_18], ["21", "none of them"]) == [[]]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Let me think.",
-        ANSWER,
-        "Try 18: 3*18 + 7",  # cut off
-        f"I could {NO_18}",  # in a line
-        # lines that are not true would say what the policy likes
-        "Try 18: 3*18 + 7 = 70, yes.",
-        "Try 18: 3*18 + 7 = 61, yes.",
-        "Try 21: 3*21 + 7 = 70, no.",
-        "Try 21: 3*21 + 7 = 71, no.",
-        "Try 18: 2*18 + 7 = 43, no.",
-    ],
-)
-def test_other_text_says_nothing(text):
-    assert ruled_out(PROBLEM, [text]) == [[]]
+def test_other_text_says_nothing():
+    """Nor do lines that are not true: they would say what the policy likes."""
+    texts = ["", "Let me think.", ANSWER, "Try 18: 3*18 + 7", f"I could {NO_18}"]
+    texts += ["Try 18: 3*18 + 7 = 70, yes.", "Try 18: 3*18 + 7 = 61, yes."]
+    texts += ["Try 21: 3*21 + 7 = 70, no.", "Try 21: 3*21 + 7 = 71, no."]
+    for text in [*texts, "Try 18: 2*18 + 7 = 43, no."]:
+        assert ruled_out(PROBLEM, [text]) == [[]]
 
 
 def test_a_line_counts_in_the_step_that_completes_it():
-    assert ruled_out(PROBLEM, ["Try 18: 3*1", f"8 + 7 = 61, no.\n{NO_3[:9]}", NO_3[9:]]) == [
-        [],
-        ["18"],
-        ["3"],
-    ]
+    steps = ["Try 18: 3*1", f"8 + 7 = 61, no.\n{NO_3[:9]}", NO_3[9:]]
+    assert ruled_out(PROBLEM, steps) == [[], ["18"], ["3"]]
 
 
-def test_real_chains_leave_what_was_not_tried(tokenizer):
-    """Chains as the model was trained on them, in the steps of the demo."""
-    segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER)
-    rng = random.Random(0)
-    for problem in take(30, seed=9):
-        tried = rng.sample(problem.candidates, rng.randint(0, 7))
-        truth = int(problem.solution)
-        tried = tried[: tried.index(truth) + 1] if truth in tried else tried
-        answer = f"{ELICITATION}{{{problem.solution}}}."
-        ids = tokenizer.encode("\n".join(map(problem.try_line, tried)) + answer)
-        ends = step_ends_of(ids, segmenter)
-        steps = [tokenizer.decode(ids[start:end]) for start, end in pairwise([0, *ends])]
-        out = ruled_out(problem, steps)
-        assert len(out) == len(tried) + 1 or not tried
-        left = {*map(str, problem.candidates)} - {text for of_step in out for text in of_step}
-        found = {str(truth)} if truth in tried else {*map(str, {*problem.candidates} - {*tried})}
-        assert left == found
+def test_a_chain_leaves_what_was_not_tried(tokenizer):
+    """In the steps of the demo."""
+    lines = [PROBLEM.try_line(number) for number in (18, 3, 4)]
+    ids = tokenizer.encode("\n".join(lines) + ANSWER)
+    ends = delimited_steps(ids, decode=tokenizer.decode, delimiter=STEP_DELIMITER)
+    steps = [tokenizer.decode(ids[start:end]) for start, end in pairwise([0, *ends])]
+    assert ruled_out(PROBLEM, steps) == [["18"], ["3"], ["4"], []]
 
 
 # The tokenizer
@@ -214,9 +171,8 @@ def test_greedy_chains_are_well_formed_and_their_sums_right(model, tokenizer):
     inputs = tokenizer([p.prompt for p in held_out], return_tensors="pt", padding=True)
     with torch.no_grad():
         output = model.generate(**inputs, do_sample=False, max_new_tokens=128)
-    completions = tokenizer.batch_decode(
-        output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
-    )
+    made = output[:, inputs["input_ids"].shape[1] :]
+    completions = tokenizer.batch_decode(made, skip_special_tokens=True)
     right = tries = 0
     for problem, text in zip(held_out, completions, strict=True):
         tried, answer = parse_chain(text)

@@ -25,9 +25,8 @@ def answer_logp(
     with torch.no_grad():
         logits = model(torch.tensor([context + answer_ids])).logits[0].double()
     logps = (logits / temperature).log_softmax(-1)
-    scored = [
-        logps[len(context) + j - 1, answer_ids[j]].item() for j in range(forced, len(answer_ids))
-    ]
+    own = range(forced, len(answer_ids))
+    scored = [logps[len(context) + j - 1, answer_ids[j]].item() for j in own]
     if reduction == "token_mean":
         return math.log(sum(map(math.exp, scored)) / len(scored))
     return sum(scored) / (len(scored) if reduction == "mean" else 1)

@@ -24,27 +24,23 @@ from barl_trl.trainer.turns import Generated
 from tests.tiny import tiny_model, tiny_tokenizer
 
 from .playing import call, played, speaking
-from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer
+from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer, weights_of
 from .test_agents import agent
 from .test_beliefs import KnowingGuess
 
 CREDITS = ["rloo", "belief_critic", "barl"]
 LONG = [f"{'It is long, very long. ' * n}\\boxed{{{n}}}" for n in (5, 2, 9, 1)]
 GIVEN = COMPLETIONS | {"How long?": LONG, "No truth?": ["", "x", r"\boxed{1}", ""]}
-ROWS = [
-    {"prompt": prompt, "solution": solution}
-    for prompt, solution in [("How long?", "9"), ("1+1?", "2"), ("No truth?", "")]
-    for _ in range(4)
-]
-GAMES = [
-    {
-        "prompt": [{"role": "user", "content": f"Game {truth}"}],
-        "solution": str(truth),
-        "numbers": [*map(str, range(truth + 2))],
-    }
-    for truth in (3, 5, 6)
-    for _ in range(4)
-]
+TRUE = {"How long?": "9", "1+1?": "2", "No truth?": ""}
+ROWS = [{"prompt": prompt, "solution": truth} for prompt, truth in TRUE.items() for _ in range(4)]
+
+
+def game(truth):
+    row = {"solution": str(truth), "numbers": [*map(str, range(truth + 2))]}
+    return row | {"prompt": [{"role": "user", "content": f"Game {truth}"}]}
+
+
+GAMES = [game(truth) for truth in (3, 5, 6) for _ in range(4)]
 PLAYS = [
     [*(call("compare", number=k) for k in range(n % 3)), call("submit", number=n % 7), "Done."]
     for n in range(12)
@@ -63,28 +59,13 @@ def weighed(folder, state, credit):
     """The rollouts' weights, and what is logged of them."""
     tokenizer, size = tiny_tokenizer(), len(ROWS) // state.num_processes
     start = state.process_index * size
-    args = config(
-        folder / credit,
-        credit=credit,
-        log_beliefs=True,
-        value_normalization="none",
-        per_device_train_batch_size=size,
-        max_completion_length=256,
-    )
-    made = trainer(
-        tiny_model(tokenizer),
-        tokenizer,
-        args,
-        rows=PROBLEMS * 2,
-        reward_funcs=loudness,
-        rollout_func=given_rollouts(GIVEN, cut_off=[LONG[0], COMPLETIONS["1+1?"][3]]),
-    )
-    made.model.train()
-    output = made._generate_and_score_completions(ROWS[start : start + size])
-    weights = [
-        row[mask.bool()].tolist()
-        for row, mask in zip(output["advantages"], output["completion_mask"], strict=True)
-    ]
+    fields = {"credit": credit, "log_beliefs": True, "value_normalization": "none"}
+    fields |= {"per_device_train_batch_size": size, "max_completion_length": 256}
+    given = {"rows": PROBLEMS * 2, "reward_funcs": loudness}
+    given |= {"rollout_func": given_rollouts(GIVEN, cut_off=[LONG[0], COMPLETIONS["1+1?"][3]])}
+    args = config(folder / credit, **fields)
+    made = trainer(tiny_model(tokenizer), tokenizer, args, **given)
+    weights = weights_of(made, ROWS[start : start + size])
     metrics = {
         name.removeprefix("barl/"): values[-1]
         for name, values in made._metrics["train"].items()
@@ -97,18 +78,11 @@ def of_agents(folder, state):
     """Weights of three games, of which two processes share the second; metrics of a benchmark."""
     size = len(GAMES) // state.num_processes
     here = slice(state.process_index * size, (state.process_index + 1) * size)
-    made = agent(
-        folder / "agents",
-        rows=GAMES,
-        reward_funcs=[],
-        environment_factory=KnowingGuess,
-        belief="both",
-        hypotheses_column="numbers",
-        per_device_train_batch_size=size,
-        per_device_eval_batch_size=size,
-        # it does not divide by two: the second process repeats its last problem
-        benchmarks={"games": Dataset.from_list(GAMES[:11])},
-    )
+    fields = {"belief": "both", "hypotheses_column": "numbers", "reward_funcs": []}
+    fields |= {f"per_device_{name}_batch_size": size for name in ("train", "eval")}
+    # it does not divide by two: the second process repeats its last problem
+    fields |= {"benchmarks": {"games": Dataset.from_list(GAMES[:11])}}
+    made = agent(folder / "agents", rows=GAMES, environment_factory=KnowingGuess, **fields)
     output = played(made, GAMES[here], PLAYS[here])
     lengths = output["completion_mask"].sum(dim=1)
     weights = [row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)]
@@ -131,15 +105,9 @@ def verdicts(folder, state):
     share_verdicts(reward, generated, [{"solution": truth} for truth in TRUTHS[own]])
     judged_ahead = list(judged)
     rewards = reward(ANSWERED, TRUTHS)
-    scorer = HypothesisScorer(
-        tiny_tokenizer(),
-        CREDITS_BY_NAME["barl"],
-        BARLConfig(str(folder), use_cpu=True, bf16=False),
-        extract_answer,
-        lambda a, b: is_first,
-        fixed_size_steps,
-        end_ids=[],
-    )
+    args, same = BARLConfig(str(folder), use_cpu=True, bf16=False), lambda a, b: is_first
+    given = tiny_tokenizer(), CREDITS_BY_NAME["barl"], args, extract_answer, same, fixed_size_steps
+    scorer = HypothesisScorer(*given, end_ids=[])
     rows = [{"solution": truth} for truth in TRUTHS[own]]
     answers, sets, _ = scorer._hypotheses(generated, rows, range(len(ANSWERS))[own], 2)
     return {

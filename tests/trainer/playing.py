@@ -13,7 +13,7 @@ from transformers import LogitsProcessor
 
 from barl_trl import BARLTrainer
 
-from ..tiny import tiny_tokenizer
+from ..tiny import tiny_model, tiny_tokenizer
 from .rollouts import config
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
@@ -116,7 +116,7 @@ def played(trainer, rows, plays):
     return output
 
 
-def taught(model, tokenizer, dialogs, *, tools, steps=150):
+def taught(model, tokenizer, dialogs, *, tools, steps):
     """Train a model until it says the assistant's messages of these dialogs."""
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     texts = []
@@ -138,6 +138,21 @@ def taught(model, tokenizer, dialogs, *, tools, steps=150):
         optimizer.step()
         optimizer.zero_grad()
     return model
+
+
+def dialog(*said):
+    roles = ("user", "assistant", "tool", "assistant")
+    return [{"role": role, "content": text} for role, text in zip(roles, said, strict=True)]
+
+
+def save_taught(folder, dialogs, *, tools, steps=120, **size):
+    """Saves a model that says the assistant's messages of these dialogs, and its tokenizer."""
+    tokenizer = agent_tokenizer()
+    model = tiny_model(tokenizer, std=0.05, **size)
+    model.config.max_position_embeddings = 1024
+    taught(model, tokenizer, dialogs, tools=tools, steps=steps).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 class Keeping(BARLTrainer):

@@ -3,6 +3,7 @@ hand.
 """
 
 from collections import defaultdict
+from dataclasses import fields
 
 from datasets import Dataset
 
@@ -36,24 +37,22 @@ ROWS = [{"prompt": prompt, "solution": solution} for prompt, solution in PROBLEM
 """The data set's row of each of these rollouts."""
 
 
+FIELDS = {field.name for field in fields(BARLConfig)}
+DEFAULTS = {
+    **{"use_cpu": True, "bf16": False, "disable_tqdm": True, "logging_steps": 1, "max_steps": 1},
+    **{"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 64},
+    **{"step_size": 8, "save_strategy": "no", "shuffle_dataset": False},
+}
+
+
 def config(tmp_path, **kwargs):
-    return BARLConfig(
-        **{
-            "output_dir": str(tmp_path),
-            "use_cpu": True,
-            "bf16": False,
-            "per_device_train_batch_size": 8,
-            "num_generations": 4,
-            "max_completion_length": 64,
-            "step_size": 8,
-            "max_steps": 1,
-            "save_strategy": "no",
-            "shuffle_dataset": False,
-            "logging_steps": 1,
-            "disable_tqdm": True,
-        }
-        | kwargs
-    )
+    return BARLConfig(**{"output_dir": str(tmp_path)} | DEFAULTS | kwargs)
+
+
+def apart(given):
+    """The fields of a configuration, and the other arguments of a trainer."""
+    of_config = {name: value for name, value in given.items() if name in FIELDS}
+    return of_config, {name: value for name, value in given.items() if name not in FIELDS}
 
 
 def given_rollouts(completions=COMPLETIONS, cut_off=()):
@@ -85,13 +84,8 @@ def given_rollouts(completions=COMPLETIONS, cut_off=()):
 def trainer(model, tokenizer, args, *, rows=PROBLEMS, cls=BARLTrainer, **kwargs):
     dataset = Dataset.from_dict({"prompt": [p for p, _ in rows], "solution": [s for _, s in rows]})
     defaults = {"reward_funcs": accuracy_reward, "rollout_func": given_rollouts()}
-    return cls(
-        model=model,
-        args=args,
-        train_dataset=dataset,
-        processing_class=tokenizer,
-        **defaults | kwargs,
-    )
+    given = {"model": model, "args": args, "train_dataset": dataset, "processing_class": tokenizer}
+    return cls(**given | defaults | kwargs)
 
 
 def weights_of(barl_trainer, rows=ROWS):

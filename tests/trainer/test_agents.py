@@ -3,12 +3,11 @@
 import copy
 import math
 import random
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-import trl
 from datasets import Dataset
 from transformers import GenerationConfig
 from trl import GRPOTrainer
@@ -23,8 +22,8 @@ from .. import reference
 from ..base_model import save_base_model, search_messages
 from ..tiny import tiny_model
 from . import by_hand
-from .playing import Keeping, agent_config, agent_tokenizer, call, played, speaking
-from .rollouts import config
+from .playing import TEMPLATES, Keeping, agent_config, agent_tokenizer, call, played, speaking
+from .rollouts import apart, config
 
 QUESTION = [{"role": "user", "content": "What is 3 times 4?"}]
 ROWS = [{"prompt": QUESTION, "solution": "12"}] * 4
@@ -41,29 +40,14 @@ def look(key: int) -> str:
     return r"it is \boxed{12}, <think> and <|im_end|> or </tool_call>" + "!" * key
 
 
-def agent(
-    tmp_path,
-    family="qwen2_5",
-    *,
-    cls=Keeping,
-    rows=ROWS,
-    reward_funcs=accuracy_reward,
-    tokenizer=None,
-    **kwargs,
-):
-    fields = {name: kwargs.pop(name) for name in [*kwargs] if hasattr(agent_config(tmp_path), name)}
+def agent(tmp_path, family="qwen2_5", *, cls=Keeping, rows=ROWS, tokenizer=None, **given):
     tokenizer = tokenizer or agent_tokenizer(family)
     model = tiny_model(tokenizer)
     model.config.max_position_embeddings = 4096
-    size = {"per_device_train_batch_size": len(rows), "num_generations": 4}
-    return cls(
-        model,
-        reward_funcs,
-        agent_config(tmp_path, **size | fields),
-        Dataset.from_list(rows),
-        processing_class=tokenizer,
-        **kwargs,
-    )
+    fields, arguments = apart({"per_device_train_batch_size": len(rows)} | given)
+    args, dataset = agent_config(tmp_path, **fields), Dataset.from_list(rows)
+    rewards = arguments.pop("reward_funcs", accuracy_reward)
+    return cls(model, rewards, args, dataset, processing_class=tokenizer, **arguments)
 
 
 def test_earlier_calls_in_a_prompt_have_their_own_arguments_only(tmp_path):
@@ -114,13 +98,8 @@ def test_only_the_models_tokens_have_weights_and_those_are_by_hand(tmp_path, fam
         prompt = generated.prompt_ids[n]
         states = [([*prompt, *ids[:k]], bare) for k in (0, *starts)]
         states.append(([*prompt, *ids[:-1]], by_hand.ELICITATION))
-        logps = [
-            [
-                by_hand.answer_logp(model, trainer._tokenizer, state, text, elicitation=question)
-                for text in answers
-            ]
-            for state, question in states
-        ]
+        logp = partial(by_hand.answer_logp, model, trainer._tokenizer)
+        logps = [[logp(of, text, elicitation=asked) for text in answers] for of, asked in states]
         outcome = [outcomes[n]] * len(answers)
         values = reference.posterior_weighted_values(logps, outcome, 1.0)
         values.append(reference.closing_value(logps, outcome, 1.0))
@@ -533,16 +512,11 @@ def base_trainer(model, args, *, conversational=True, **kwargs):
     return BARLTrainer(model, accuracy_reward, args, rows, **kwargs)
 
 
-def ends(tokenizer):
-    return tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
-
-
 def test_a_base_models_completions_end_where_its_template_ends_a_message(
     base_model, tmp_path, caplog
 ):
-    benchmarks = {"mine": search_messages(4)}
-    settings = {"max_completion_length": 96, "eval_strategy": "steps", "eval_steps": 1}
-    base = base_trainer(base_model, config(tmp_path, **settings), benchmarks=benchmarks)
+    args = config(tmp_path, max_completion_length=96, eval_strategy="steps", eval_steps=1)
+    base = base_trainer(base_model, args, benchmarks={"mine": search_messages(4)})
     base.train()
     log = {name: value for row in base.state.log_history for name, value in row.items()}
     assert log["completions/clipped_ratio"] == 0
@@ -550,21 +524,17 @@ def test_a_base_models_completions_end_where_its_template_ends_a_message(
     assert log["eval_mine/mean_tokens"] < 96
     assert "completions also end with <|im_end|> (359)" in caplog.text
     base.save_model(str(tmp_path))
-    expected = ends(base.processing_class)
+    expected = base.processing_class.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
     assert GenerationConfig.from_pretrained(tmp_path).eos_token_id == expected
     assert log["barl/no_answer"] < 0.5
     assert set(expected) <= set(base.scorer.end_ids)
 
 
-def test_ends_that_a_user_names_are_known_to_all(base_model, tmp_path):
+def test_ends_that_a_user_names_are_known_to_all_but_none_may_lack(base_model, tmp_path):
     args = config(tmp_path, generation_kwargs={"eos_token_id": 5})
     base = base_trainer(base_model, args, conversational=False)
-    assert base.eos_token_ids == [360, 5]
-    assert base.generation_config.eos_token_id == [360, 5]
+    assert base.eos_token_ids == base.generation_config.eos_token_id == [360, 5]
     assert base.generation_kwargs["eos_token_id"] == [360, 5]
-
-
-def test_ends_that_leave_out_the_templates_are_refused(base_model, tmp_path):
     args = config(tmp_path, generation_kwargs={"eos_token_id": [360]})
     with pytest.raises(ValueError, match="the chat template ends"):
         base_trainer(base_model, args)
@@ -580,16 +550,13 @@ def test_turns_that_no_mask_tells_apart_are_refused(tmp_path):
 
 # The token that a chat template puts behind a message, in the families' templates
 
-CHAT_TEMPLATES = Path(trl.__file__).parent / "chat_templates"
-"""The families' own, as TRL ships them."""
-
 
 def found(tokenizer, chat, eos="<|endoftext|>", **kwargs):
     """The ends, beside the tokenizer's EOS, under a chat template or one that TRL has a file of."""
     tokenizer = copy.deepcopy(tokenizer)
     special = ["<|eot_id|>", "<end_of_turn>", "<|end|>", "<|return|>", "<|user|>", "<|shut|>"]
     tokenizer.add_special_tokens({"eos_token": eos, "extra_special_tokens": special})
-    path = CHAT_TEMPLATES / chat
+    path = TEMPLATES / chat
     tokenizer.chat_template = path.read_text() if chat.endswith(".jinja") else chat
     ends = turn_ends(tokenizer, [tokenizer.eos_token_id], **kwargs)
     assert ends[0] == tokenizer.eos_token_id

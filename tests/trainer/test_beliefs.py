@@ -7,14 +7,13 @@ import pytest
 import torch
 from datasets import Dataset
 
-from barl_trl.rewards import accuracy_reward, cost
+from barl_trl.rewards import cost
 from barl_trl.steps import delimited_steps
 from barl_trl.trainer.metrics import _bad_signs
 
 from .. import reference
-from ..tiny import tiny_model, tiny_tokenizer
 from .playing import Keeping, call, played
-from .rollouts import config, given_rollouts
+from .rollouts import given_rollouts
 from .test_agents import GAMES, QUESTION, Guess, agent, look
 
 NUMBERS = ["3", "7", "9", "12"]
@@ -80,10 +79,10 @@ def check_weights(trainer, output, expected):
 
 
 def expected_outcomes(prior=(1.0,) * 4):
-    beliefs = [
-        reference.task_posterior([*prior], logps, [[0.0] * 4] * len(logps), 1.0)[-1]
-        for logps in LOGPS
-    ]
+    def belief(logps):
+        return reference.task_posterior([*prior], logps, [[0.0] * 4] * len(logps), 1.0)[-1]
+
+    beliefs = map(belief, LOGPS)
     return [0.0 if a is None else b[a] for a, b in zip(ANSWERS, beliefs, strict=True)]
 
 
@@ -216,25 +215,16 @@ TEXTS = {"Which?": ["Is it 1? no\nIs it 2? yes\n\\boxed{2}", "Is it 3? no\n\\box
 TEXT_ROWS = [{"prompt": "Which?", "solution": "2", "numbers": ["1", "2", "3"]}] * 4
 
 
-def text_trainer(tmp_path, **kwargs):
-    tokenizer = tiny_tokenizer()
-    fields = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers"}
-    fields |= {"per_device_train_batch_size": 4, "num_generations": 4}
-    options = {"rollout_func": given_rollouts(TEXTS)} | kwargs
-    own = {name: options.pop(name) for name in [*options] if hasattr(config(tmp_path), name)}
-    return Keeping(
-        tiny_model(tokenizer),
-        accuracy_reward,
-        config(tmp_path, **fields | own),
-        Dataset.from_list(TEXT_ROWS),
-        processing_class=tokenizer,
-        step_segmenter=partial(delimited_steps, decode=tokenizer.decode, delimiter="\n"),
-        **options,
-    )
+@pytest.fixture
+def of_texts(make, tokenizer):
+    segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter="\n")
+    given = {"train_dataset": Dataset.from_list(TEXT_ROWS), "rollout_func": given_rollouts(TEXTS)}
+    given |= {"step_segmenter": segmenter, "cls": Keeping}
+    return lambda **more: make(**TASK | {"per_device_train_batch_size": 4} | given | more)
 
 
 @pytest.mark.parametrize("belief", ["model", "task", "both"])
-def test_the_expected_outcome_does_not_know_the_true_answer(tmp_path, belief):
+def test_the_expected_outcome_does_not_know_the_true_answer(of_texts, belief):
     """The same rollouts have the same weights, whichever of their answers is true or unknown."""
 
     def said(hypotheses, steps, **columns):
@@ -244,7 +234,7 @@ def test_the_expected_outcome_does_not_know_the_true_answer(tmp_path, belief):
         ]
 
     tells = {} if belief == "model" else {"observation_likelihood": said}
-    trainer = text_trainer(tmp_path, belief=belief, **tells)
+    trainer = of_texts(belief=belief, **tells)
     trainer.model.train()
     weights = []
     for truth in ("1", "2", "3", None):
@@ -255,18 +245,14 @@ def test_the_expected_outcome_does_not_know_the_true_answer(tmp_path, belief):
         torch.testing.assert_close(others, weights[0])
 
 
-def test_predicted_rewards_take_the_place_of_progress(tmp_path):
+def test_predicted_rewards_take_the_place_of_progress(of_texts):
     """`barl` with the task's belief: eq. (error) and eq. (def_q_m) with these rewards, by hand."""
     rewards = [[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0] * 3], [[0.0, 0.0, 0.5], [0.0] * 3]] * 2
-    trainer = text_trainer(
-        tmp_path,
-        credit="barl",
-        value_normalization="none",
+    trainer = of_texts(
+        **{"credit": "barl", "value_normalization": "none", "consistency_beta": 2.0, "seed": 3},
         hypothesis_rewards=lambda steps, **columns: (
             rewards if len(steps) == 4 else [[[0.0] * 3] * len(steps[0])]
         ),
-        consistency_beta=2.0,
-        seed=3,
     )
     trainer.model.train()
     output = trainer._generate_and_score_completions(TEXT_ROWS)
@@ -274,15 +260,12 @@ def test_predicted_rewards_take_the_place_of_progress(tmp_path):
         outcome = [1.0, 0.0, 1.0, 0.0][n]
         steps = len(predicted)
         belief = reference.task_posterior([1.0] * 3, [[0.0] * 3] * steps, predicted, 2.0)
+        ahead = [[sum(row[i] for row in predicted[t:]) for i in range(3)] for t in range(steps)]
         values = [
-            sum(
-                belief[t][i] * (sum(predicted[k][i] for k in range(t, steps)) + outcome)
-                for i in range(3)
-            )
+            sum(b * (r + outcome) for b, r in zip(belief[t], ahead[t], strict=True))
             for t in range(steps)
         ]
-        ends = trainer.scored.step_ends[n]
-        got = [output["advantages"][n][end - 1].item() for end in ends]
+        got = [output["advantages"][n][end - 1].item() for end in trainer.scored.step_ends[n]]
         assert got == pytest.approx(values, abs=1e-6)
 
 
@@ -291,8 +274,8 @@ def test_predicted_rewards_take_the_place_of_progress(tmp_path):
     ("credit", "belief"),
     [("barl", "model"), ("barl", "task"), ("belief_critic", "model"), ("bayes", "task")],
 )
-def test_a_batch_without_any_usable_hypothesis_has_no_weights(tmp_path, credit, belief):
-    trainer = text_trainer(tmp_path, credit=credit, belief=belief, hypotheses_column=None)
+def test_a_batch_without_any_usable_hypothesis_has_no_weights(of_texts, credit, belief):
+    trainer = of_texts(credit=credit, belief=belief, hypotheses_column=None)
     trainer.model.train()
     rows = [row | {"solution": "{"} for row in TEXT_ROWS]
     if credit == "bayes":  # it needs no truth, but some answer

@@ -131,13 +131,7 @@ def test_what_a_model_writes_into_calls_is_written_to_tables_and_records(tmp_pat
     assert tools == [["give"]] * 7 + [["\ufffd"]]
 
 
-def look(key: int):
-    """Look up a key.
-
-    Args:
-        key: The key.
-    """
-    return [key]
+look = tool(lambda key: [key], "look")
 
 
 @pytest.mark.parametrize("eos", ["<|im_end|>", "<|endoftext|>"], ids=["instruct", "base"])

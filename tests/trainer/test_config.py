@@ -132,9 +132,8 @@ def parse(*argv):
 
 def test_options_on_a_command_line_and_in_a_recipe_are_the_same(tmp_path):
     base = ["--output_dir", "out", "--use_cpu", "true", "--bf16", "false", "--credit", "gae"]
-    assert parse(*base, "--credit_options", '{"gae_lambda": 0.9}').credit_options == {
-        "gae_lambda": 0.9
-    }
+    given = parse(*base, "--credit_options", '{"gae_lambda": 0.9}')
+    assert given.credit_options == {"gae_lambda": 0.9}
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("credit_options:\n  gae_lambda: 0.9\nconsistency_beta: .inf\n")
     args = parse("--config", str(recipe), *base)
@@ -259,11 +258,8 @@ def game(**methods):
     return type("Own", (Game,), methods)
 
 
-GAME = {
-    "train_dataset": rows(prompt=message("Which?")),
-    "environment_factory": Game,
-    "observation_likelihood": likelihood,
-}
+GAME = {"train_dataset": rows(prompt=message("Which?")), "environment_factory": Game}
+GAME |= {"observation_likelihood": likelihood}
 STATED = {"extraction": "stated"}
 PREFIX = PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
 TWO_REWARDS = {"reward_funcs": [accuracy_reward, format_reward]}
@@ -338,18 +334,14 @@ def test_an_argument_of_another_kind_is_refused_by_name(tmp_path, name, value):
         BARLTrainer(**right | {name: value})
 
 
-@pytest.mark.parametrize(
-    ("fields", "given"),
-    [
+def test_what_is_right_fails_for_its_model_alone(tmp_path):
+    for settings, mine in (
         ({}, {"train_dataset": stream(ROW, ROW)}),
         (TASK, {"train_dataset": rows(solution=None), "reward_funcs": format_reward}),
         (TASK, GAME | {"reward_funcs": [price]}),
-    ],
-    ids=["stream", "no truths", "cost"],
-)
-def test_what_is_right_fails_for_its_model_alone(tmp_path, fields, given):
-    with pytest.raises(OSError, match="nowhere"):
-        built(tmp_path, fields, **given)
+    ):
+        with pytest.raises(OSError, match="nowhere"):
+            built(tmp_path, settings, **mine)
 
 
 def test_settings_that_contradict_a_given_model_or_were_set_later(tmp_path, model, tokenizer):
@@ -378,16 +370,13 @@ def test_settings_that_are_warned_of(tmp_path, recwarn, is_corrected):
 # A user's functions
 
 
-def test_functions_that_return_no_answer_or_no_verdict():
+def test_functions_are_checked_on_each_call_and_graders_taken_by_their_names():
     for extractor in (len, lambda text: [text], lambda: "4", "qwne"):
         with pytest.raises((TypeError, ValueError)):
             answer_extractor_of(extractor)
     for verdict in ([True, True], None, 0.93):
         with pytest.raises(TypeError):
             answer_equivalence_of(lambda a, b, verdict=verdict: verdict)
-
-
-def test_functions_are_checked_on_each_call_and_graders_taken_by_their_names():
     extract = answer_extractor_of(lambda text: 7 if "seven" in text else None)
     assert extract("4") is None
     with pytest.raises(TypeError):

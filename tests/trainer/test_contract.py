@@ -45,9 +45,7 @@ def test_the_installed_versions_are_silent(tmp_path):
         (GRPOConfig, "step_size", 1, "step_size is a new field"),
     ],
 )
-def test_a_changed_trl_is_refused_before_a_model_is_looked_for(
-    monkeypatch, owner, name, value, found
-):
+def test_a_changed_trl_is_refused_before_any_model_is_read(monkeypatch, owner, name, value, found):
     monkeypatch.setattr(owner, name, value, raising=False)
     for _ in range(2):
         with pytest.raises(ImportError, match=found):

@@ -25,33 +25,24 @@ BENCHMARKS = {
     "first": Dataset.from_list([{"prompt": HELD_OUT[0].prompt, "solution": HELD_OUT[0].solution}]),
 }
 NAMES = [f"eval_{name}/{kind}" for name in BENCHMARKS for kind in ("accuracy", "mean_tokens")]
-SETTINGS = {
-    "max_completion_length": 64,
-    "max_steps": 4,
-    "eval_strategy": "steps",
-    "eval_steps": 2,
-    "learning_rate": 1e-3,
-    "per_device_eval_batch_size": 4,
-}
+SETTINGS = {"max_completion_length": 64, "max_steps": 4, "learning_rate": 1e-3}
+SETTINGS |= {"eval_strategy": "steps", "eval_steps": 2, "per_device_eval_batch_size": 4}
 
 
 @pytest.fixture
-def make(tmp_path):
-    def make(*, benchmarks=BENCHMARKS, name="run", **settings):
+def make_search(make, tmp_path):
+    data = {"train_dataset": Dataset.from_list(search_rows(16, seed=0)), "rollout_func": None}
+    data |= {"processing_class": AutoTokenizer.from_pretrained(TINY_MODEL_DIR)}
+
+    def make_search(*, benchmarks=BENCHMARKS, name="run", **settings):
         set_seed(0)
-        return BARLTrainer(
-            AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR),
-            accuracy_reward,
-            config(tmp_path / name, **SETTINGS | settings),
-            Dataset.from_list(search_rows(16, seed=0)),
-            processing_class=AutoTokenizer.from_pretrained(TINY_MODEL_DIR),
-            benchmarks=benchmarks,
-        )
+        model = AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR)
+        return make(tmp_path / name, model, benchmarks=benchmarks, **data, **SETTINGS | settings)
 
-    return make
+    return make_search
 
 
-def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(tmp_path, model, tokenizer):
+def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(make, tmp_path):
     """And the folder into which an evaluation wrote is that of the run that follows."""
     rows = Dataset.from_list([{"prompt": "1+1?", "solution": "2"}] * 2)
     settings = {"eval_strategy": "steps", "save_strategy": "best", "max_completion_length": 16}
@@ -61,8 +52,8 @@ def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(tmp_path, model
         log_metric("length/mean", fmean(map(len, completion_ids)))
         return [0.0] * len(completion_ids)
 
-    args, sets = config(tmp_path, **settings), {"a": rows, "b": rows}
-    made = BARLTrainer(model, length, args, rows, sets, tokenizer)
+    given = {"train_dataset": rows, "eval_dataset": {"a": rows, "b": rows}, "rollout_func": None}
+    made = make(reward_funcs=length, **given, **settings)
     assert not any("barl" in name for name in made.evaluate())
     assert [*tmp_path.rglob("completions_*.parquet")]
     made.train()
@@ -88,9 +79,9 @@ def parameters(trainer):
     return {name: value.clone() for name, value in trainer.model.state_dict().items()}
 
 
-def test_metrics_are_those_of_the_most_likely_completions(make):
+def test_metrics_are_those_of_the_most_likely_completions(make_search):
     """Beside TRL's sampled evaluation of the other rows, and by what is read of a completion."""
-    trainer = make(num_generations_eval=2)
+    trainer = make_search(num_generations_eval=2)
     trainer.eval_dataset = BENCHMARKS["search"]
     metrics = trainer.evaluate()
     means = []
@@ -104,20 +95,20 @@ def test_metrics_are_those_of_the_most_likely_completions(make):
     assert {"eval_runtime", "eval_reward"} <= metrics.keys()
     # cut off, the completions have numbers and no box
     settings = {"benchmarks": {"search": BENCHMARKS["search"]}, "max_completion_length": 30}
-    strict, lenient = make(**settings), make(**settings, extraction="last_number")
+    strict, lenient = make_search(**settings), make_search(**settings, extraction="last_number")
     assert strict.evaluate()["eval_accuracy"] < lenient.evaluate()["eval_accuracy"]
 
 
 @pytest.mark.slow
-def test_training_goes_on_as_without_evaluation(make, tmp_path):
+def test_training_goes_on_as_without_evaluation(make_search, tmp_path):
     """Also where it is resumed."""
     settings = {"save_strategy": "steps", "save_steps": 2, "steps_per_generation": 2}
     runs = {}
     for name, changed in {"with": {}, "without": {"eval_strategy": "no"}}.items():
         benchmarks = BENCHMARKS if name == "with" else None
-        runs[name] = make(benchmarks=benchmarks, name=name, **settings, **changed)
+        runs[name] = make_search(benchmarks=benchmarks, name=name, **settings, **changed)
         runs[name].train()
-    resumed = make(name="with", **settings)
+    resumed = make_search(name="with", **settings)
     resumed.train(str(tmp_path / "with" / "checkpoint-2"))
     for run in (runs["without"], resumed):
         torch.testing.assert_close(parameters(runs["with"]), parameters(run), rtol=0, atol=0)

@@ -174,18 +174,17 @@ def limited(tmp_path_factory):
     return whole.model
 
 
-@pytest.mark.parametrize(
-    ("module", "function", "name"),
-    [
-        (torch, "save", "optimizer.pt"),
-        (json, "dump", "entropy_ctrl_state.json"),  # TRL writes it last
-        (Path, "replace", "complete.json.partial"),
-    ],
-)
-def test_a_kill_while_a_checkpoint_is_written(
-    limited, tmp_path, monkeypatch, module, function, name
-):
+WRITERS = {  # TRL writes the controller last
+    "optimizer.pt": (torch, "save"),
+    "entropy_ctrl_state.json": (json, "dump"),
+    "complete.json.partial": (Path, "replace"),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_kill_while_a_checkpoint_is_written(limited, tmp_path, monkeypatch, name):
     """The one before is still there, with `save_total_limit`, and is taken."""
+    module, function = WRITERS[name]
     original = getattr(module, function)
 
     def interrupted(*args, **kwargs):
@@ -284,11 +283,11 @@ def test_a_used_folder_is_refused_but_where_only_what_is_unfinished_begins_again
     assert find_checkpoint(config(tmp_path, overwrite_output_dir=True), None) is None
 
 
-@pytest.mark.parametrize("name", ["", "beliefs", "completions"])
-def test_a_file_where_a_folder_must_be_is_refused(tmp_path, name):
-    put(tmp_path, [f"out/{name}".rstrip("/")])
-    with pytest.raises(ValueError, match="got a file"):
-        find_checkpoint(config(tmp_path / "out"), "auto")
+def test_a_file_where_a_folder_must_be_is_refused(tmp_path):
+    put(tmp_path, ["out", "a/beliefs", "b/completions"])
+    for name in ("out", "a", "b"):
+        with pytest.raises(ValueError, match="got a file"):
+            find_checkpoint(config(tmp_path / name), "auto")
 
 
 def hold(folder, is_held):
@@ -392,9 +391,8 @@ def resume(copied, model, tokenizer, caplog):
 
     def resume(rows=PROBLEMS, model=model, **settings):
         folder, first, _ = copied
-        made = trainer_of(
-            model, tokenizer, config(folder, **{"max_steps": 2} | settings), rows=rows
-        )
+        args = config(folder, **{"max_steps": 2} | settings)
+        made = trainer_of(model, tokenizer, args, rows=rows)
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             made.train(str(first))
@@ -422,11 +420,8 @@ def test_what_makes_it_inexact_is_refused_unless_it_is_meant(resume, settings):
     assert resume(**settings, allow_inexact_resume=True)
 
 
-@pytest.mark.parametrize(
-    "shape", [{"hidden_size": 16}, {"num_hidden_layers": 1, "layer_types": None}]
-)
-def test_another_models_checkpoint_is_refused_before_it_is_loaded(resume, tokenizer, shape):
-    other = tiny_model(tokenizer)
-    other = type(other)(type(other.config)(**other.config.to_dict() | shape))
-    with pytest.raises(ValueError, match="other weights"):
-        resume(model=other, allow_inexact_resume=True)
+def test_another_models_checkpoint_is_refused_before_it_is_loaded(resume, model):
+    for shape in ({"hidden_size": 16}, {"num_hidden_layers": 1, "layer_types": None}):
+        other = type(model)(type(model.config)(**model.config.to_dict() | shape))
+        with pytest.raises(ValueError, match="other weights"):
+            resume(model=other, allow_inexact_resume=True)

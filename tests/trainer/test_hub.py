@@ -19,14 +19,12 @@ import yaml
 from datasets import Dataset
 from peft import LoraConfig
 
-from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.rewards import accuracy_reward
+from barl_trl import BARLConfig
 from barl_trl.trainer.redaction import redacted
 from barl_trl.trainer.resume import last_checkpoint
 
 from ..paths import ROOT
 from ..tiny import CHAT_TEMPLATE
-from .rollouts import config, trainer
 
 CANARY = "hf_canary_of_nobody"
 
@@ -173,8 +171,8 @@ def test_a_silent_hub_is_asked_once(tmp_path):
     assert len(asked) == 1
 
 
-def test_a_card_names_settings_data_and_results(tmp_path, model, tokenizer):
-    made = trainer(model, tokenizer, config(tmp_path, elicitation="a|`b`\nhttp://me:pw@host"))
+def test_a_card_names_settings_data_and_results(make, tmp_path):
+    made = make(elicitation="a|`b`\nhttp://me:pw@host")
     made.train()
     made.create_model_card("mine", dataset_name=None)
     card = (tmp_path / "README.md").read_text()
@@ -194,15 +192,15 @@ def run_example(card, folder, monkeypatch):
 
 @pytest.mark.parametrize("is_chat", [True, False])
 def test_the_cards_example_reads_a_prompt_of_the_run(
-    tmp_path, model, tokenizer, is_chat, monkeypatch
+    make, tmp_path, tokenizer, is_chat, monkeypatch
 ):
     prompt = [{"role": "user", "content": "1+1?"}] if is_chat else "1+1?"
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.chat_template = CHAT_TEMPLATE if is_chat else None
     monkeypatch.chdir(tmp_path)
-    args = config("out", credit="rloo", max_completion_length=4)
-    rows = Dataset.from_list([{"prompt": prompt, "solution": "2"}] * 2)
-    made = BARLTrainer(model, accuracy_reward, args, rows, processing_class=tokenizer)
+    given = {"train_dataset": Dataset.from_list([{"prompt": prompt, "solution": "2"}] * 2)}
+    given |= {"processing_class": tokenizer, "credit": "rloo", "max_completion_length": 4}
+    made = make("out", rollout_func=None, **given)
     made.save_model()
     made.create_model_card()
     card = (tmp_path / "out" / "README.md").read_text()
@@ -210,12 +208,9 @@ def test_the_cards_example_reads_a_prompt_of_the_run(
     assert len(run_example(card, tmp_path, monkeypatch)) == 1
 
 
-def test_a_lora_that_is_saved_has_our_card_which_loads_it(
-    tmp_path, model_path, tokenizer, monkeypatch
-):
-    lora = LoraConfig(r=2, target_modules=["q_proj"])
-    args = config(tmp_path / "out", max_completion_length=4)
-    made = trainer(model_path, tokenizer, args, peft_config=lora)
+def test_a_lora_that_is_saved_has_our_card_which_loads_it(make, model_path, tmp_path, monkeypatch):
+    given = {"peft_config": LoraConfig(r=2, target_modules=["q_proj"]), "max_completion_length": 4}
+    made = make(tmp_path / "out", model_path, **given)
     for folder in (tmp_path / "elsewhere", tmp_path / "out"):
         made.save_model(str(folder))
         card = (folder / "README.md").read_text()
@@ -224,25 +219,20 @@ def test_a_lora_that_is_saved_has_our_card_which_loads_it(
 
 
 SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_secret", "password"]
-
-
+SECRETS += ["OPENAI_API_KEY", "aws_secret_access_key", "X-Api-Key", "MY_TOKEN"]
 LEAKS = (  # each with a secret at %, which has a name before it, or a look
     *("me/hf_%", "key sk-%", "ghp_%", "AKIA%", "git+https://me:%@host/x", "https://%@host/x"),
-    *(
-        "https://host/a.jsonl?token=%&n=1",
-        "https://b/x?X-Amz-Signature=%",
-        "me:%@10.0.0.1:3128",
-        "s3://AKIA12345678:%@b",
-    ),
-    *("OPENAI_API_KEY=%", "export NPM_TOKEN='%'", "Authorization: Bearer %", "403: Bearer %."),
+    *("https://host/a.jsonl?token=%&n=1", "https://b/x?X-Amz-Signature=%", "me:%@10.0.0.1:3128"),
+    *("s3://AKIA12345678:%@b", "OPENAI_API_KEY=%", "export NPM_TOKEN='%'", "403: Bearer %."),
     *("http://a:b@%@host", "--hub_token %", "--api-key=%", "{'token': '%'}", '{"password": "%"}'),
+    "Authorization: Bearer %",
 )
 KEPT = ("me/task-sk-x", "max_tokens=5 pad_token: <pad>", "a@b: c://d", "git@host:me/x", "me@host")
 KEPT += ("ssh://git@host/x", "the secret number is 5", "http://host/x?a@b", "api_key=None")
 
 
 def test_secrets_are_known_by_their_names_or_looks():
-    for name in [*SECRETS, "OPENAI_API_KEY", "aws_secret_access_key", "X-Api-Key", "MY_TOKEN"]:
+    for name in SECRETS:
         given = {"a": [{name: "x", "n": 3}], "b": ({name: "x"},)}
         assert redacted(given) == {"a": [{name: None, "n": 3}], "b": ({name: None},)}
     for text in LEAKS:

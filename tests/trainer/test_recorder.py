@@ -1,6 +1,5 @@
 """What is recorded and logged, against plain loops and what TRL is handed."""
 
-import copy
 import math
 from statistics import fmean
 
@@ -41,18 +40,15 @@ BELIEFS = {"hypotheses", "member", "answer_logps", "posterior", "scored_tokens"}
 
 
 @pytest.fixture
-def recorded(model, tokenizer, tmp_path):
+def recorded(make, tmp_path):
     """The records of the given rollouts, their weights as TRL gets them, and the trainer."""
 
-    def make(rows=ROWS, cut_off=(), reward_funcs=None, **settings):
-        args = config(tmp_path, log_beliefs=True, **settings)
-        rewards = {} if reward_funcs is None else {"reward_funcs": reward_funcs}
-        rollout_func = given_rollouts(cut_off=cut_off)
-        made = trainer(copy.deepcopy(model), tokenizer, args, rollout_func=rollout_func, **rewards)
+    def recorded(rows=ROWS, cut_off=(), **given):
+        made = make(log_beliefs=True, rollout_func=given_rollouts(cut_off=cut_off), **given)
         weights = weights_of(made, rows)
         return [*read_records(tmp_path / FOLDER)], weights, made
 
-    return make
+    return recorded
 
 
 def approx(numbers, atol=1e-4):
@@ -69,29 +65,16 @@ def assert_close(rows, expected):
 
 def test_records_are_what_loops_compute(tokenizer, recorded, tmp_path):
     records, weights, made = recorded(cut_off=CUT_OFF)
-    for n, (record, one, (prompt, completion, v)) in enumerate(
-        zip(records, given(), CASES, strict=True)
-    ):
-        ids = tokenizer.encode(completion) + [tokenizer.eos_token_id] * (not one.is_cut_off)
-        outcomes = OUTCOMES[prompt]
-        expected = {
-            "step": 1,
-            "group": n // 4,
-            "rollout": n,
-            "prompt": prompt,
-            "solution": dict(PROBLEMS)[prompt],
-            "token_ids": ids,
-            "step_ends": [*range(8, len(ids) - (not one.is_cut_off), 8)]
-            + [len(tokenizer.encode(completion))] * bool(completion),
-            "rewards": [v],
-            "outcome": v,
-            "advantage": approx(reference.standardized(v, outcomes)),
-            "hypotheses": HYPOTHESES[prompt],
-            "member": MEMBERS[prompt][n % 4],
-            "is_cut_off": completion in CUT_OFF,
-            "token_logps": None,
-            "importance_ratios": None,
-        }
+    for n, (record, one, case) in enumerate(zip(records, given(), CASES, strict=True)):
+        prompt, completion, v = case
+        own, end = tokenizer.encode(completion), [tokenizer.eos_token_id] * (not one.is_cut_off)
+        expected = {"step": 1, "group": n // 4, "rollout": n, "prompt": prompt}
+        expected |= {"solution": dict(PROBLEMS)[prompt], "hypotheses": HYPOTHESES[prompt]}
+        expected |= {"token_ids": (ids := own + end), "member": MEMBERS[prompt][n % 4]}
+        expected |= {"step_ends": [*range(8, len(own), 8), *[len(own)] * bool(own)]}
+        expected |= {"rewards": [v], "outcome": v, "is_cut_off": completion in CUT_OFF}
+        expected |= {"advantage": approx(reference.standardized(v, OUTCOMES[prompt]))}
+        expected |= {"token_logps": None, "importance_ratios": None}
         assert {name: record[name] for name in expected} == expected
         assert "".join(record["tokens"]) == tokenizer.decode(ids)
         assert_close(record["answer_logps"], one.logps)
@@ -139,12 +122,8 @@ def test_what_is_not_judged_has_no_value_and_no_weight(recorded):
 def test_turns_of_agents_are_recorded(tmp_path):
     trainer, records = record_agents(tmp_path, "barl")
     twice, once = ["look", "look"], ["look"]
-    assert [r["observed_tools"] for r in records] == [
-        [twice, once, []],
-        None,
-        [once, []],
-        [once, once, []],
-    ]
+    tools = [[twice, once, []], None, [once, []], [once, once, []]]
+    assert [r["observed_tools"] for r in records] == tools
     assert [r["ended_in_call"] for r in records] == [False, False, False, True]
     masks = trainer.generated.masks
     prompts = map(trainer._tokenizer.decode, trainer.generated.prompt_ids)
@@ -168,13 +147,11 @@ def steps_on_the_page(folder):
     return [group.head[0] for said, records in files for group in groups_of(records, said)]
 
 
-def test_a_step_of_several_batches_has_a_file_for_each(model, tokenizer, tmp_path):
+def test_a_step_of_several_batches_has_a_file_for_each(make, tmp_path):
     """Log, records and page count alike."""
-    batches = {"gradient_accumulation_steps": 2, "steps_per_generation": 1}
-    batches |= {"max_steps": 2, "overwrite_output_dir": True}
-    args = config(tmp_path, log_beliefs=True, **batches)
+    batches = {"gradient_accumulation_steps": 2, "steps_per_generation": 1, "max_steps": 2}
     for _ in range(2):  # the second run does all of it anew
-        made = trainer(copy.deepcopy(model), tokenizer, args, rows=PROBLEMS * 2)
+        made = make(log_beliefs=True, overwrite_output_dir=True, rows=PROBLEMS * 2, **batches)
         made.train()
         assert [log["step"] for log in made.state.log_history if "reward" in log] == [1, 2]
         assert steps_on_the_page(tmp_path) == [1] * 4 + [2] * 4
@@ -285,18 +262,14 @@ def assert_logged(logged, wanted):
     assert {name for name in others if "dropped/" not in name and "scoring_" not in name} == set()
 
 
-def test_metrics_are_what_loops_over_the_records_say(model, tokenizer, tmp_path):
+def test_metrics_are_what_loops_over_the_records_say(make, tmp_path):
     """The outcomes of the first prompt are all 0; one answer is dropped, and one row unusable.
 
     The rollouts of the last prompt have one hypothesis: they count for no metric of the belief.
     """
-    settings = {"log_beliefs": True, "value_normalization": "none"}
-    args = config(tmp_path, max_answer_chars=12, **settings)
     texts = [r"\boxed{1234567890123}", "", r"\boxed{0.5}", r"\boxed{7}"]
-    made = trainer(
-        copy.deepcopy(model),
-        tokenizer,
-        args,
+    made = make(
+        **{"log_beliefs": True, "value_normalization": "none", "max_answer_chars": 12},
         reward_funcs=lambda completions, **_: [float("0.5" in text) for text in completions],
         rollout_func=given_rollouts(COMPLETIONS | {"Half of one?": texts, "Who?": ["no idea"]}),
     )
@@ -317,15 +290,12 @@ def test_metrics_are_what_loops_over_the_records_say(model, tokenizer, tmp_path)
     assert metrics["value_spread_equal_outcome"] > 0
 
 
-def test_the_table_has_barls_columns_and_mean_weights(
-    model, tokenizer, tmp_path, expected_weights, capsys
-):
+def test_the_table_has_barls_columns_and_mean_weights(make, tmp_path, expected_weights, capsys):
     """And TRL prints it."""
-    args = config(tmp_path, log_completions=True)
-    made = trainer(copy.deepcopy(model), tokenizer, args, eval_dataset=Dataset.from_list(ROWS[::4]))
+    made = make(log_completions=True, eval_dataset=Dataset.from_list(ROWS[::4]))
     made.train()
     table = pd.read_parquet(tmp_path / "completions" / "completions_00001.parquet")
-    got = weights_of(trainer(copy.deepcopy(model), tokenizer, config(tmp_path / "other")))
+    got = weights_of(make(tmp_path / "other"))
     np.testing.assert_allclose(table["advantage"], [*map(np.mean, got)], atol=1e-5)
     assert [*map(list, table["hypotheses"])] == [HYPOTHESES[prompt] for prompt, *_ in CASES]
     np.testing.assert_allclose(table["step_values"][0], expected_weights[0][:-1:8], atol=1e-3)
@@ -338,24 +308,23 @@ def test_the_table_has_barls_columns_and_mean_weights(
 
 
 @pytest.mark.parametrize("missing", [None, math.nan])
-def test_rewards_that_are_all_missing_train_nothing(model, tokenizer, tmp_path, caplog, missing):
-    rewards = {"reward_funcs": lambda completions, **_: [missing] * len(completions)}
-    made = trainer(model, tokenizer, config(tmp_path), **rewards)
+def test_rewards_that_are_all_missing_train_nothing(make, caplog, missing):
+    made = make(reward_funcs=lambda completions, **_: [missing] * len(completions))
     made.train()
     assert "has a reward" in caplog.text and made.state.log_history[0]["grad_norm"] == 0
 
 
-def test_infinite_rewards_are_refused_at_first_and_counted_later(model, tokenizer, tmp_path):
+def test_infinite_rewards_are_refused_at_first_and_counted_later(make):
     first = 0
 
     def reward(completions, trainer_state, **_):
         is_ill = trainer_state.global_step >= first
         return [-math.inf if is_ill and n == 0 else 1.0 for n in range(len(completions))]
 
-    args = config(tmp_path, max_steps=2, learning_rate=0.0)
+    given = {"max_steps": 2, "learning_rate": 0.0, "reward_funcs": reward}
     with pytest.raises(ValueError, match="finite"):
-        trainer(model, tokenizer, args, reward_funcs=reward).train()
-    first, made = 1, trainer(model, tokenizer, args, reward_funcs=reward)
+        make(**given).train()
+    first, made = 1, make(**given)
     made.train()
     one, two, *_ = made.state.log_history
     assert "infinite_rewards" not in one

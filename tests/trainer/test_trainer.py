@@ -38,13 +38,10 @@ def corrected_trainer(model, tokenizer, args):
         rollouts = given_rollouts()(prompts, trainer)
         texts = [tokenizer.decode(ids[:-1]) for ids in rollouts["completion_ids"]]
         with torch.no_grad():
-            logps = [
-                by_hand.completion_logps(model, tokenizer, prompt, text)
-                for prompt, text in zip(prompts, texts, strict=True)
-            ]
-        return rollouts | {
-            "logprobs": [(row - torch.tensor(differences(len(row)))).tolist() for row in logps]
-        }
+            pairs = zip(prompts, texts, strict=True)
+            logps = [by_hand.completion_logps(model, tokenizer, *pair) for pair in pairs]
+        logps = [(row - torch.tensor(differences(len(row)))).tolist() for row in logps]
+        return rollouts | {"logprobs": logps}
 
     made = trainer(copy.deepcopy(model), tokenizer, args, rollout_func=rollout_func)
     # as of a trainer with vLLM that has handed over its first weights
@@ -75,9 +72,8 @@ def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
     made.train()
     loss, clipped = 0.0, []
     records = read_records(tmp_path / FOLDER) if mode else [None] * len(CASES)
-    for (prompt, completion, _), weights, record in zip(
-        CASES, expected_weights, records, strict=True
-    ):
+    rollouts = zip(CASES, expected_weights, records, strict=True)
+    for (prompt, completion, _), weights, record in rollouts:
         logps = by_hand.completion_logps(model, tokenizer, prompt, completion)
         raw, ratio = ratios(mode, len(logps))
         if record:
@@ -96,27 +92,12 @@ def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
 # TRL's features
 
 
-def test_lora_with_kl_against_the_adapter_free_model(model, tokenizer, tmp_path, expected_weights):
-    args = config(tmp_path, learning_rate=1e-2, beta=0.04, max_steps=2, value_normalization="none")
-    lora = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
-    made = trainer(model, tokenizer, args, peft_config=lora)
-    by_hand.assert_equal(weights_of(made), expected_weights)
-    made.train()
-    first, second, *_ = made.state.log_history
-    assert second["kl"] > 0 and second["barl/value"] != first["barl/value"]
-
-
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_completions_without_answers_and_unusable_truths_are_trained_on(
-    model, tokenizer, tmp_path, share
-):
+def test_completions_without_answers_and_unusable_truths_are_trained_on(make, share):
     silent = {"rollout_func": given_rollouts({prompt: ["", "no idea"] for prompt, _ in PROBLEMS})}
     first = {0.0: PROBLEMS, 0.5: [PROBLEMS[0], ("Half of one?", "9" * 10_000)]}
     rows = first.get(share, [("1+1?", None), ("Half of one?", "9" * 10_000)])
-    made = trainer(
-        model,
-        tokenizer,
-        config(tmp_path),
+    made = make(
         rows=[*rows, *PROBLEMS],  # a set without any truth is refused
         reward_funcs=lambda completions, **_: [float(len(text)) for text in completions],
         **silent if share == 0 else {},
@@ -133,14 +114,11 @@ def test_completions_without_answers_and_unusable_truths_are_trained_on(
 
 @pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
 @pytest.mark.parametrize("adapter", [False, True])
-def test_old_log_probabilities_come_out_of_the_scoring_pass(
-    model, tokenizer, tmp_path, method, adapter
-):
+def test_old_log_probabilities_come_out_of_the_scoring_pass(make, method, adapter):
     """Where rollouts outlive an optimizer step TRL needs them."""
-    stale = {"per_device_train_batch_size": 4, "steps_per_generation": 2}
-    args = config(tmp_path, scoring_method=method, temperature=0.7, beta=0.1 * adapter, **stale)
+    stale = {"per_device_train_batch_size": 4, "steps_per_generation": 2, "temperature": 0.7}
     lora = LoraConfig(r=4, init_lora_weights=False) if adapter else None
-    made = trainer(model, tokenizer, args, peft_config=lora)
+    made = make(scoring_method=method, beta=0.1 * adapter, peft_config=lora, **stale)
     made.model.train()
     output = made._generate_and_score_completions(ROWS)
     ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
@@ -157,9 +135,8 @@ def test_old_log_probabilities_come_out_of_the_scoring_pass(
         assert not torch.allclose(got[kept], output["ref_per_token_logps"][kept], atol=1e-2)
 
 
-NO_DROPOUT = dict.fromkeys(
-    ("resid_pdrop", "embd_pdrop", "attn_pdrop", "resid_dropout", "embed_dropout"), 0.0
-) | {"attention_dropout": 0.0}
+DROPOUTS = "resid_pdrop embd_pdrop attn_pdrop resid_dropout embed_dropout attention_dropout"
+NO_DROPOUT = dict.fromkeys(DROPOUTS.split(), 0.0)
 DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}
 UNEQUAL = [("1+1?", "2"), ("What is one half of the number one, as a fraction?", "1/2")]
 
@@ -176,11 +153,8 @@ def made_of(family, tokenizer):
     return make(family, **{**settings, **sizes, **NO_DROPOUT})
 
 
-def frozen(tmp_path, **settings):
-    """A rollout batch in four steps, in which the weights stay as they are."""
-    settings = {"max_steps": 1, "max_completion_length": 16} | settings
-    sizes = {"per_device_train_batch_size": 2, "steps_per_generation": 4}
-    return config(tmp_path, learning_rate=0.0, **sizes, **settings)
+# a rollout batch in four steps, in which the weights stay as they are
+FROZEN = {"per_device_train_batch_size": 2, "steps_per_generation": 4, "learning_rate": 0.0}
 
 
 def logs(run):
@@ -189,14 +163,14 @@ def logs(run):
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gpt2", "gpt_neo", "dynamic"])
-def test_nothing_is_clipped_before_weights_change(family, tokenizer, tmp_path, caplog):
+def test_nothing_is_clipped_before_weights_change(family, make, tokenizer, tmp_path, caplog):
     """Both sides of an importance ratio come from the same kind of forward pass."""
     made_of(family, tokenizer).save_pretrained(tmp_path / "model")
-    args = frozen(tmp_path, beta=0.1, max_steps=6)
-    # the dataset begins with prompts of one length
-    rows = [*UNEQUAL[:1] * 2, *UNEQUAL]
-    run = trainer(str(tmp_path / "model"), tokenizer, args, rows=rows, rollout_func=None)
-    first, *others = logs(run)
+    given = FROZEN | {"beta": 0.1, "max_steps": 6, "max_completion_length": 16}
+    rows = [*UNEQUAL[:1] * 2, *UNEQUAL]  # the dataset begins with prompts of one length
+    first, *others = logs(
+        make(model=str(tmp_path / "model"), rows=rows, rollout_func=None, **given)
+    )
     assert len(others) == 5
     for log in (first, *others):
         assert log["clip_ratio/region_mean"] == 0
@@ -206,13 +180,13 @@ def test_nothing_is_clipped_before_weights_change(family, tokenizer, tmp_path, c
     assert FIRST_RATIO not in caplog.text
 
 
-def test_a_first_ratio_that_is_not_1_is_said(model, tokenizer, tmp_path, caplog):
+def test_a_first_ratio_that_is_not_1_is_said(make, caplog):
     def changing(completions, **_):
         with torch.no_grad():
-            model.lm_head.weight *= 1.1
+            run.model.lm_head.weight *= 1.1
         return [0.0] * len(completions)
 
-    run = trainer(model, tokenizer, frozen(tmp_path), reward_funcs=["accuracy_reward", changing])
+    run = make(reward_funcs=["accuracy_reward", changing], **FROZEN)
     (first,) = logs(run)
     assert 1.1 < first[FIRST_RATIO] < 3 and FIRST_RATIO in caplog.text
 
@@ -235,7 +209,7 @@ def test_rows_go_to_the_device_where_they_have_tensors_and_are_not_walked_throug
 # What of a row reaches the merging of answers
 
 
-def test_an_equivalence_with_columns_gets_the_groups_row(model, tokenizer, tmp_path):
+def test_an_equivalence_with_columns_gets_the_groups_row(make):
     """Every answer that is a multiple of the row's number is right, as in tasks with a scorer."""
 
     def same(truth, answer, *, factor, **columns):
@@ -244,11 +218,9 @@ def test_an_equivalence_with_columns_gets_the_groups_row(model, tokenizer, tmp_p
 
     completions = {"a": [r"\boxed{4}", r"\boxed{6}", r"\boxed{7}", r"\boxed{x}"]}
     rows = [{"prompt": "a", "solution": "2", "factor": 2}] * 4
-    made = trainer(
-        model,
-        tokenizer,
-        config(tmp_path, per_device_train_batch_size=4),
+    made = make(
         cls=Keeping,
+        per_device_train_batch_size=4,
         rollout_func=given_rollouts(completions),
         answer_equivalence=lambda a, b, **row: a == b or ("x" not in a + b and same(a, b, **row)),
     )
@@ -256,12 +228,11 @@ def test_an_equivalence_with_columns_gets_the_groups_row(model, tokenizer, tmp_p
     assert made.scored.sets[0].members == (0, 0, 1, 2)
 
 
-def test_texts_of_options_are_their_letters_to_rewards_and_hypotheses(model, tokenizer, tmp_path):
+def test_texts_of_options_are_their_letters_to_rewards_and_hypotheses(make):
     completions = {"a": [r"\boxed{B}", r"\boxed{a prime}", r"\boxed{B: a prime}", r"\boxed{4}"]}
     rows = [{"prompt": "a", "solution": "B", "lettered_options": ["4", "A prime"]}] * 4
-    arguments = config(tmp_path, per_device_train_batch_size=4)
-    given = given_rollouts(completions)
-    made = trainer(model, tokenizer, arguments, cls=Keeping, rollout_func=given)
+    given = {"per_device_train_batch_size": 4, "rollout_func": given_rollouts(completions)}
+    made = make(cls=Keeping, **given)
     weights_of(made, rows)
     assert made._rewards_per_func[:, 0].tolist() == [1.0, 1.0, 1.0, 0.0]
     assert made.scored.sets[0].answers == ("B", "A")

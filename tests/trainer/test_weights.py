@@ -1,6 +1,5 @@
 """Token weights of rollouts that are given, with every credit, checked by plain loops."""
 
-import copy
 import math
 from functools import cache, partial
 
@@ -18,7 +17,7 @@ from barl_trl.trainer.records import FOLDER, read_records
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
 from . import by_hand
-from .rollouts import CASES, COMPLETIONS, ROWS, config, given_rollouts, trainer, weights_of
+from .rollouts import CASES, COMPLETIONS, ROWS, given_rollouts, weights_of
 
 GUESS = CASES[1][1]
 CUT_OFF = [GUESS, CASES[6][1]]
@@ -31,24 +30,22 @@ def label_free(twin):
 
 # What each computes where the configuration gives nothing but its name: its plain loops, the
 # likelihood of answers, and the baseline.
-OWN = {
-    "barl": (reference.barl, "mean", "none"),
-    "progress": (reference.progress, "mean", "none"),
-    "grpo": (reference.grpo, "mean", "none"),
-    "rloo": (reference.outcome, "mean", "leave_one_out"),
-    "gae": (partial(reference.gae, gae_lambda=1.0), "mean", "none"),
-    "gae_posterior": (partial(reference.gae_posterior, gae_lambda=1.0), "mean", "none"),
-    "belief_critic": (
-        partial(reference.belief_critic, gae_lambda=0.7, bootstrap_cut_off=True),
-        "mean",
-        "none",
-    ),
-    "information_gain": (reference.information_gain, "mean", "none"),
-    "delta_belief": (reference.delta_belief, "sum", "none"),
-    "bayes": (label_free(reference.bayes), "mean", "leave_one_out"),
-    "rlpr": (reference.rlpr, "token_mean", "none"),
-    "likelihood": (reference.likelihood, "sum", "leave_one_out"),
+TWINS = {
+    "barl": reference.barl,
+    "progress": reference.progress,
+    "grpo": reference.grpo,
+    "rloo": reference.outcome,
+    "gae": partial(reference.gae, gae_lambda=1.0),
+    "gae_posterior": partial(reference.gae_posterior, gae_lambda=1.0),
+    "belief_critic": partial(reference.belief_critic, gae_lambda=0.7, bootstrap_cut_off=True),
+    "information_gain": reference.information_gain,
+    "delta_belief": reference.delta_belief,
+    "bayes": label_free(reference.bayes),
+    "rlpr": reference.rlpr,
+    "likelihood": reference.likelihood,
 }
+LIKELIHOODS = {"delta_belief": "sum", "rlpr": "token_mean", "likelihood": "sum"}
+BASELINES = dict.fromkeys(("rloo", "bayes", "likelihood"), "leave_one_out")
 OPTIONS = [
     ("barl", {"outcome_mode": "hypothesis"}),
     ("progress", {"progress_space": "log"}),
@@ -72,17 +69,14 @@ def expected_of(tokenizer, twin, likelihood, baseline):
     """Their weights, before whitening."""
     rollouts = given(likelihood)
     values = reference.subtract_baseline(twin(rollouts), rollouts, baseline)
-    rows = [
-        by_hand.over_tokens(tokenizer, completion, row)
-        for row, (_, completion, _) in zip(values, CASES, strict=True)
-    ]
+    pairs = zip(values, CASES, strict=True)
+    rows = [by_hand.over_tokens(tokenizer, completion, row) for row, (_, completion, _) in pairs]
     return [row[:-1] if r.is_cut_off else row for row, r in zip(rows, rollouts, strict=True)]
 
 
-def credited(model, tokenizer, tmp_path, **settings):
-    args = config(tmp_path, value_normalization="none", **settings)
-    rollout_func = given_rollouts(cut_off=CUT_OFF)
-    return trainer(model, tokenizer, args, rollout_func=rollout_func)
+@pytest.fixture
+def credited(make):
+    return partial(make, value_normalization="none", rollout_func=given_rollouts(cut_off=CUT_OFF))
 
 
 # Credits
@@ -98,14 +92,13 @@ def credited(model, tokenizer, tmp_path, **settings):
         *[("barl", {"credit_baseline": one}) for one in ("batch", "leave_one_out", "step")],
     ],
 )
-def test_tokens_have_the_values_of_their_steps(model, tokenizer, tmp_path, credit, settings):
-    got = weights_of(credited(model, tokenizer, tmp_path, credit=credit, **settings))
-    twin, likelihood, baseline = OWN[credit]
+def test_tokens_have_the_values_of_their_steps(credited, tokenizer, credit, settings):
+    got = weights_of(credited(credit=credit, **settings))
     expected = expected_of(
         tokenizer,
-        partial(twin, **settings.get("credit_options", {})),
-        settings.get("answer_likelihood", likelihood),
-        settings.get("credit_baseline", baseline),
+        partial(TWINS[credit], **settings.get("credit_options", {})),
+        settings.get("answer_likelihood", LIKELIHOODS.get(credit, "mean")),
+        settings.get("credit_baseline", BASELINES.get(credit, "none")),
     )
     by_hand.assert_equal(got, expected, atol=1e-4)
 
@@ -115,19 +108,16 @@ def brevity(completions, **_):
     return [None if text == "no idea" else -len(text) / 10 for text in completions]
 
 
-def test_grpo_is_trls(model, tokenizer, tmp_path):
-    args = config(tmp_path, credit="grpo", optim="sgd", learning_rate=1.0, max_grad_norm=1e9)
-    own, trls = (
-        trainer(copy.deepcopy(model), tokenizer, args, cls=cls, reward_funcs=brevity)
-        for cls in (BARLTrainer, GRPOTrainer)
-    )
+def test_grpo_is_trls(make):
+    given = {"credit": "grpo", "optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 1e9}
+    given |= {"reward_funcs": brevity}
+    own, trls = (make(cls=cls, **given) for cls in (BARLTrainer, GRPOTrainer))
     got = weights_of(own)
     trls.model.train()
     advantages = trls._generate_and_score_completions(ROWS)["advantages"].tolist()
     assert advantages[2] == 0
-    by_hand.assert_equal(
-        got, [[a] * len(row) for a, row in zip(advantages, got, strict=True)], atol=1e-6
-    )
+    flat = [[a] * len(row) for a, row in zip(advantages, got, strict=True)]
+    by_hand.assert_equal(got, flat, atol=1e-6)
     own.train()
     trls.train()
     for parameter, expected in zip(own.model.parameters(), trls.model.parameters(), strict=True):
@@ -135,12 +125,9 @@ def test_grpo_is_trls(model, tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize("credit", ["grpo", "progress"])
-def test_without_scores_there_is_no_pass_that_scores_and_no_belief_to_log(
-    model, tokenizer, tmp_path, credit
-):
-    made = credited(model, tokenizer, tmp_path, credit=credit)
-    with_gradient = []
-    model.register_forward_pre_hook(lambda *_: with_gradient.append(torch.is_grad_enabled()))
+def test_without_scores_there_is_no_pass_that_scores_and_no_belief_to_log(credited, credit):
+    made, with_gradient = credited(credit=credit), []
+    made.model.register_forward_pre_hook(lambda *_: with_gradient.append(torch.is_grad_enabled()))
     made.train()
     assert (with_gradient == [True]) == (credit == "grpo")
     log = made.state.log_history[0]
@@ -160,43 +147,36 @@ def test_without_scores_there_is_no_pass_that_scores_and_no_belief_to_log(
     ],
 )
 def test_every_token_has_the_posterior_weighted_value_of_its_step(
-    model, tokenizer, tmp_path, method, reduction, beta, temperature
+    make, model, tokenizer, method, reduction, beta, temperature
 ):
-    args = config(
-        tmp_path,
-        value_normalization="none",
-        scoring_method=method,
-        answer_likelihood=reduction,
-        consistency_beta=beta,
-        plausibility_temperature=temperature,
-    )
-    got = weights_of(trainer(model, tokenizer, args))
+    fields = {"scoring_method": method, "answer_likelihood": reduction, "consistency_beta": beta}
+    fields |= {"value_normalization": "none", "plausibility_temperature": temperature}
     likelihood = {"reduction": reduction, "temperature": temperature}
-    by_hand.assert_equal(got, by_hand.weights(model, tokenizer, beta=beta, **likelihood))
+    expected = by_hand.weights(model, tokenizer, beta=beta, **likelihood)
+    by_hand.assert_equal(weights_of(make(**fields)), expected)
 
 
-def test_whitening_over_the_batch_and_within_groups(model, tokenizer, tmp_path, expected_weights):
+def test_whitening_over_the_batch_and_within_groups(make, expected_weights):
     for normalization, groups in [("batch", [range(8)]), ("group", [range(4), range(4, 8)])]:
-        args = config(tmp_path, value_normalization=normalization)
-        got = weights_of(trainer(model, tokenizer, args))
+        got = weights_of(make(value_normalization=normalization))
         for group in groups:
             flat = np.concatenate([expected_weights[b] for b in group])
             want = [(np.array(expected_weights[b]) - flat.mean()) / flat.std() for b in group]
             by_hand.assert_equal([got[b] for b in group], want, atol=1e-3)
 
 
-def test_outcome_reward_is_the_weighted_sum_of_the_reward_functions(model, tokenizer, tmp_path):
+def test_outcome_reward_is_the_weighted_sum_of_the_reward_functions(make, model, tokenizer):
     def short(completions, **kwargs):
         return [-len(c) / 10 for c in completions]
 
-    args = config(tmp_path, value_normalization="none", reward_weights=[2.0, 0.5])
-    got = weights_of(trainer(model, tokenizer, args, reward_funcs=[accuracy_reward, short]))
+    rewards = {"reward_funcs": [accuracy_reward, short], "reward_weights": [2.0, 0.5]}
+    got = weights_of(make(value_normalization="none", **rewards))
     outcomes = [2 * v - len(c) / 20 for _, c, v in CASES]
     by_hand.assert_equal(got, by_hand.weights(model, tokenizer, outcomes=outcomes))
 
 
 def test_what_is_not_the_models_or_behind_the_end_of_the_turn_is_not_weighed(
-    model, tokenizer, tmp_path, expected_weights
+    make, tokenizer, expected_weights
 ):
     behind = [tokenizer.pad_token_id, tokenizer.eos_token_id]
 
@@ -207,19 +187,16 @@ def test_what_is_not_the_models_or_behind_the_end_of_the_turn_is_not_weighed(
         masks[0][2:4] = [0, 0]
         return output | {"completion_ids": ids, "env_mask": masks}
 
-    args = config(tmp_path, value_normalization="none")
-    got = weights_of(trainer(model, tokenizer, args, rollout_func=rollout_func))
+    got = weights_of(make(value_normalization="none", rollout_func=rollout_func))
     expected_weights[0][2:4] = [0.0, 0.0]
     by_hand.assert_equal(got, [row + [0.0] * len(behind) for row in expected_weights])
 
 
-def test_truncated_completions_are_scored_up_to_their_last_token(
-    model, tokenizer, tmp_path, expected_weights
-):
-    rollouts = given_rollouts(cut_off=[completion for _, completion, _ in CASES])
+def test_truncated_completions_are_scored_up_to_their_last_token(make, expected_weights):
+    given = {"rollout_func": given_rollouts(cut_off=[completion for _, completion, _ in CASES])}
     for masked in (False, True):
-        args = config(tmp_path, value_normalization="none", mask_truncated_completions=masked)
-        got = weights_of(trainer(model, tokenizer, args, rollout_func=rollouts))
+        fields = {"value_normalization": "none", "mask_truncated_completions": masked}
+        got = weights_of(make(**given, **fields))
         expected = [row[:-1] for row in expected_weights]
         expected[5] = [0.0]  # an empty completion is its end of turn alone
         by_hand.assert_equal(got, [[], [], [], [], [], expected[5], [], []] if masked else expected)
@@ -228,34 +205,31 @@ def test_truncated_completions_are_scored_up_to_their_last_token(
 # Hypotheses and steps
 
 
-def test_answers_are_read_and_merged_as_the_user_says(model, tokenizer, tmp_path):
+def test_answers_are_read_and_merged_as_the_user_says(make, tmp_path):
     own = {"answer_extractor": lambda text: text.split()[-1] if text else None}
     own |= {"answer_equivalence": lambda a, b: False}
-    weights_of(trainer(model, tokenizer, config(tmp_path / "own", log_beliefs=True), **own))
+    weights_of(make(tmp_path / "own", log_beliefs=True, **own))
     first, *_ = read_records(tmp_path / "own" / FOLDER)
     assert first["hypotheses"] == ["2", r"\boxed{2}", r"\boxed{3}", "idea", r"\boxed{2.0}"]
-    args = config(tmp_path / "stated", log_beliefs=True, extraction="stated")
     texts = ["The answer is 2.", "I guess\n#### 3", "no idea, 4", "Or <answer>2.0</answer>"]
-    rollouts = {"rollout_func": given_rollouts(dict.fromkeys(COMPLETIONS, texts))}
-    weights_of(trainer(model, tokenizer, args, **rollouts))
+    given = {"rollout_func": given_rollouts(dict.fromkeys(COMPLETIONS, texts))}
+    weights_of(make(tmp_path / "stated", log_beliefs=True, extraction="stated", **given))
     records = [*read_records(tmp_path / "stated" / FOLDER)][:4]
     assert [record["answer"] for record in records] == ["2", "3", None, "2.0"]
     assert [record["outcome"] for record in records] == [1.0, 0.0, 0.0, 1.0]
     assert records[0]["hypotheses"] == ["2", "3"]
 
 
-def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):
+def test_step_segmenter_replaces_the_step_size(make, tokenizer):
     segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=",")
-    args = config(tmp_path, value_normalization="none")
-    got = weights_of(trainer(model, tokenizer, args, step_segmenter=segmenter))
+    got = weights_of(make(value_normalization="none", step_segmenter=segmenter))
     comma = tokenizer.encode(COMPLETIONS["1+1?"][3]).index(tokenizer.encode(",")[0])
     assert len(set(got[3][: comma + 1])) == 1
     assert len(set(got[3][comma + 1 : -1])) == 1
     assert got[3][comma] != got[3][comma + 1]
 
     ends = []
-    args = config(tmp_path)
-    wrong = trainer(model, tokenizer, args, step_segmenter=lambda ids: ends or [len(ids)])
+    wrong = make(step_segmenter=lambda ids: ends or [len(ids)])
     for ends[:] in ([4], [4, 4, 99], [99]):
         with pytest.raises(ValueError, match="step_segmenter"):
             weights_of(wrong)

