@@ -37,6 +37,16 @@ def test_the_readme_links_every_page():
 
 
 def test_the_readme_shows_the_quickstart():
+    readme = (ROOT / "README.md").read_text()
     script = (ROOT / "examples" / "quickstart.py").read_text().partition("\n\n")[2].strip()
-    assert f"```python\n{script}\n```" in (ROOT / "README.md").read_text()
-    assert len(script.splitlines()) <= 25
+    assert f"```python\n{script}\n```" in readme
+    assert len(readme.splitlines()) <= 120
+
+
+def test_figures_of_the_readmes_table_are_on_the_page_that_their_row_names():
+    table = (ROOT / "README.md").read_text().split("\n## Should I use it?\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| .* \| (.*) \| \[.*\]\((docs/.*)\) \|$", table, re.MULTILINE)
+    assert len(rows) >= 3
+    for said, page in rows:
+        figures = re.findall(r"\d+\.\d+", said)
+        assert figures and all(one in (ROOT / page).read_text() for one in figures)

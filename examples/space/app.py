@@ -1,4 +1,4 @@
-"""A demo app for a CPU: train a tiny agent for a few steps, and see what each of its turns weighs."""
+"""A demo app for a CPU: train a tiny agent, and see what each of its turns weighs."""
 
 import html
 import tempfile
@@ -16,9 +16,10 @@ CREDITS = ["bayes", "grpo", "rloo", "progress", "belief_critic", "information_ga
 TEXT = """
 # What is each turn of an agent worth?
 
-A model of 0.2 M parameters looks for a number from 1 to 16. It may ask four times "is it at least x?", and then answers. GRPO gives all
-turns of a game the same number. A *credit* gives each turn its own. Train it for a few steps, and click a game to see what was left after
-each reply, and the weight of each turn. A step takes some seconds.
+A model of 0.2 M parameters looks for a number from 1 to 16. It may ask four times "is it at least
+x?", and then answers. GRPO gives all turns of a game the same number. A *credit* gives each turn
+its own. Train it for a few steps, and click a game to see what was left after each reply, and the
+weight of each turn. A step takes some seconds.
 """
 
 

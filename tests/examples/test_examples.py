@@ -96,8 +96,8 @@ def test_the_demo_trains_both_arms_and_prints_what_they_reached(tmp_path, monkey
 
 
 @pytest.mark.slow
-def test_the_quickstart_notebook_trains_a_better_model(tmp_path):
-    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+def test_the_notebook_trains_a_better_model(tmp_path):
+    notebook = nbformat.read(EXAMPLES / "reasoning.ipynb", as_version=4)
     execute = ExecutePreprocessor(timeout=1200, kernel_name="python3")
     execute.preprocess(notebook, {"metadata": {"path": tmp_path}})
     assert (tmp_path / "outputs" / "notebook" / "inspect" / "index.html").exists()
