@@ -1,6 +1,6 @@
 """A demo app for a CPU: train a tiny agent, and see what each of its turns weighs."""
 
-import html
+import base64
 import tempfile
 from pathlib import Path
 
@@ -68,8 +68,9 @@ def train(credit: str, steps: int, seed: int, progress=gr.Progress()) -> tuple[l
         logs = [log for log in trainer.state.log_history if "reward" in log]
         rows = [[round(log[name], 2) for name in names] for log in logs]
         write_page([Path(folder, "run", "beliefs")], [credit], Path(folder, "page"))
-        page = html.escape(Path(folder, "page", "index.html").read_text(encoding="utf-8"))
-    return rows, f'<iframe srcdoc="{page}" style="width: 100%; height: 80vh; border: 0"></iframe>'
+        page = base64.b64encode(Path(folder, "page", "index.html").read_bytes()).decode()
+    source = f"data:text/html;base64,{page}"  # in srcdoc the page's own links would lead to the app
+    return rows, f'<iframe src="{source}" style="width: 100%; height: 80vh; border: 0"></iframe>'
 
 
 with gr.Blocks(title="barl-trl") as app:
