@@ -4,7 +4,7 @@ import base64
 import tempfile
 from pathlib import Path
 
-import gradio as gr
+import gradio as gr  # pyright: ignore[reportMissingImports]
 from datasets import Dataset
 from transformers import TrainerCallback
 
