@@ -15,7 +15,7 @@ TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo $(CPU_TORCH))
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
-demo: setup  ## train a tiny agent with GRPO and with the Bayes return, side by side (CPU, minutes)
+demo: setup  ## train a tiny agent with GRPO and with `bayes`, side by side (CPU, minutes)
 	$(BIN)/python examples/demo.py
 
 test: setup  ## run the tests
@@ -86,9 +86,9 @@ dist: .venv-dist/installed  ## build the source distribution and the wheel into 
 	.venv-dist/bin/python -m build
 	.venv-dist/bin/python -m twine check --strict dist/*
 
-notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (minutes)
+notebook: setup  ## run examples/reasoning.ipynb anew, with what it prints (minutes)
 	$(BIN)/jupyter-nbconvert --execute --inplace --to notebook \
-		--ExecutePreprocessor.record_timing=False examples/quickstart.ipynb
+		--ExecutePreprocessor.record_timing=False examples/reasoning.ipynb
 
 setup: .venv/installed  ## make .venv with everything in it
 

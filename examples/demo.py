@@ -1,9 +1,10 @@
-"""Train an agent that finds out a number, with GRPO and with the Bayes return: minutes on a CPU.
+"""Train an agent that finds out a number, with GRPO and with `bayes`: minutes on a CPU.
 
 "Which number from 1 to 16 is it?" A model of 0.2 M parameters may ask four times "is it at least
 x?", with a tool, and then answers. At first it asks at random. It is trained twice from there, on
-as many rollouts: with the outcome relative to the group's (GRPO), and with the Bayes return, which
-also knows what each reply rules out. `python examples/demo.py [FOLDER]`, or `make demo`.
+as many rollouts: with the outcome relative to the group's (GRPO), and with the Bayes return
+(`bayes`), which also knows what each reply rules out. `python examples/demo.py [FOLDER]`, or
+`make demo`.
 """
 
 import json
@@ -135,7 +136,7 @@ def main(folder: Path) -> None:
         f"Possible: 100%; asking at random, and concluding all: {random_accuracy(QUESTIONS):.0%}."
     )
     print(f"Standard error over games: at most {0.5 / TEST_GAMES**0.5:.1%}. One seed of training.")
-    print("On three other games the Bayes return helps little or not at all: see README.md.")
+    print("On three other games `bayes` helps little or not at all: see docs/evidence.md.")
     curves = {credit: curve for credit, (curve, _, _) in results.items()}
     (folder / "summary.json").write_text(json.dumps({"table": columns, "curves": curves}, indent=1))
     if find_spec("matplotlib"):

@@ -1,27 +1,32 @@
-"""Train the shipped model of 0.9 M parameters on search problems: a minute or two on a CPU."""
+"""Train the shipped agent of 0.2 M parameters to ask questions: a minute or two on a CPU."""
 
 from datasets import Dataset
 
 from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.rewards import accuracy_reward
-from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
+from barl_trl.synthetic.number import NUMBER_MODEL_DIR, NumberGame, found_secret, number_rows
 
 trainer = BARLTrainer(
-    model=str(TINY_MODEL_DIR),
-    reward_funcs=accuracy_reward,
+    model=str(NUMBER_MODEL_DIR),
+    reward_funcs=found_secret,  # 1 for the right number, 0 for any other
     args=BARLConfig(
         "outputs/quickstart",
         overwrite_output_dir=True,  # what an earlier run left there is deleted
-        step_size=12,  # tokens of a reasoning step
-        max_steps=20,
-        per_device_train_batch_size=64,  # 8 prompts with 8 rollouts
-        max_completion_length=96,
-        learning_rate=3e-4,
+        credit="bayes",  # weighs each turn, also by what its reply rules out
+        credit_options={"information_weight": 1.0},
+        belief="task",  # NumberGame knows what a reply rules out
+        hypotheses_column="candidates",  # the numbers from 1 to 16
+        max_steps=100,
+        per_device_train_batch_size=64,  # 8 games with 8 rollouts
+        max_completion_length=64,  # of all turns, with what the tool returned
+        max_tool_calling_iterations=4,  # four questions: "is it at least 9?"
+        learning_rate=1e-3,
+        lr_scheduler_type="constant",
         use_cpu=True,
         bf16=False,
         log_beliefs=True,  # for barl inspect
     ),
-    train_dataset=Dataset.from_list(search_rows(160, seed=0)),  # columns "prompt" and "solution"
+    train_dataset=Dataset.from_list(number_rows(800, seed=0)),
+    environment_factory=NumberGame,
 )
 trainer.train()
-trainer.save_model()
+print("`barl inspect outputs/quickstart` writes outputs/quickstart/inspect/index.html: open it.")

@@ -30,8 +30,9 @@ def test_every_link_leads_somewhere(page):
             assert anchor in anchors(target), f"{page.name}: {path}#{anchor}"
 
 
-def test_the_readme_links_every_page():
+def test_the_readme_is_short_and_links_every_page():
     readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) <= 120
     for page in (ROOT / "docs").glob("*.md"):
         assert f"docs/{page.name}" in readme, page.name
 
@@ -39,4 +40,11 @@ def test_the_readme_links_every_page():
 def test_the_readme_shows_the_quickstart():
     script = (ROOT / "examples" / "quickstart.py").read_text().partition("\n\n")[2].strip()
     assert f"```python\n{script}\n```" in (ROOT / "README.md").read_text()
-    assert len(script.splitlines()) <= 25
+
+
+def test_the_readmes_table_has_figures_of_the_pages_that_it_names():
+    readme = (ROOT / "README.md").read_text()
+    rows = re.findall(r"^\| .* \| (.*) \| \[.*\]\((docs/.*)\) \|$", readme, re.MULTILINE)
+    figures = [(page, one) for said, page in rows for one in re.findall(r"\d+\.\d+", said)]
+    assert len(figures) >= 5
+    assert [one for page, one in figures if one not in (ROOT / page).read_text()] == []

@@ -74,13 +74,9 @@ def user(wheel, tmp_path_factory):
 
 def test_the_quickstart_and_its_page(user):
     user.copy("quickstart.py", max_steps=5)
-    user("python", "quickstart.py")
+    [page] = re.findall(r"outputs/\S+\.html", user("python", "quickstart.py"))
     assert user("barl", "inspect", "outputs/quickstart").startswith("320 rollouts.")
-    folder = user.folder / "outputs" / "quickstart"
-    page = (folder / "inspect" / "index.html").read_text()
-    tables = map(parquet.read_table, sorted((folder / "beliefs").glob("rollouts_*.parquet")))
-    solutions = [solution for table in tables for solution in table["solution"].to_pylist()]
-    assert len(solutions) == 320 and all(json.dumps(one) in page for one in solutions[::32])
+    assert (user.folder / page).exists()
 
 
 def test_a_script_on_two_processes(user):
