@@ -105,12 +105,18 @@ def _tool(trainer: Any, tool: Any) -> Callable[..., Any]:
                 result = waits.result() if waits else asyncio.run(later)
             if isinstance(result, list) and any(_kind(part) == "image" for part in result):
                 return result  # it is refused with all of them
-            text = _text(result, most)
-            said = f"a result of {tool.__name__} is longer than max_result_chars={most} and is cut."
-            trainer._say_once(("result", tool.__name__), said if len(text) > most else None)
-            return readable(_cut(text, most))
+            return heard(trainer, result, tool.__name__)
 
     return called
+
+
+def heard(trainer: Any, result: Any, name: str) -> str:
+    """Return what a tool or an environment of this name returned as the text that a model reads."""
+    most = trainer.args.max_result_chars
+    text = _text(result, most)
+    said = f"a result of {name} is longer than max_result_chars={most} and is cut."
+    trainer._say_once(("result", name), said if len(text) > most else None)
+    return readable(_cut(text, most))
 
 
 def _cut(text: str, most: int) -> str:

@@ -1,15 +1,18 @@
 """Episodes in text: environments read what the model says and reply in text, without tools."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from inspect import isawaitable, signature
 from typing import Any
 
 from accelerate.utils import gather_object
-from trl import is_conversational
 
+from ..plausibility.elicitation import THOUGHT_END, THOUGHT_START
 from ..rewards import Completion
+from .boundary import guarded, heard
 from .turn_rewards import FIELD
+from .turns import told_answer
 
 _SAID = "made-up words of the model"
 """Stands for a turn of the model where the chat template is asked what it writes behind one."""
@@ -20,16 +23,17 @@ def text_rollouts(
 ) -> Callable[[list[Completion], Any], dict[str, Any]]:
     """Return a `rollout_func` that plays text environments on TRL's generation.
 
-    An environment has `reset(**row)`, which returns the first observation, a text that follows the
-    prompt, or None; and `step(text)`, which gets what the model said in a turn, and returns the
-    next observation, the turn's reward and whether the episode is over. Gymnasium's forms, with an
-    `info` behind the observation of `reset` and five values of `step`, are taken, too. The row is
-    that of the data set, a copy.
+    An environment has `reset`, which gets copies of those columns of the row that it takes, and
+    returns the first observation, a text that follows the prompt, or None; and `step(text)`, which
+    gets what the model said in a turn, without its thought, and returns the next observation, the
+    turn's reward or None, and whether the episode is over. Gymnasium's forms, with an `info` behind
+    the observation of `reset` and five values of `step`, are taken, too.
 
     All rollouts of a process take their turns together. An episode ends when the environment says
     so, without another generation; after `max_turns`; when a turn does not end, or no token is
-    left. An environment that raises ends its own rollout: it is counted in
-    `barl/environment_errors`, and named once.
+    left. An environment that raises ends its own rollout, and is not used again: it is counted in
+    `barl/environment_errors`, and each error is named once. If all of the first batch raise, that
+    is an error.
 
     The rewards of turns, the environments and so their `answer`, `hypotheses`, `prior`, `solution`
     and `_observation_log_likelihoods` reach [`BARLTrainer`] as those of `environment_factory` do.
@@ -46,30 +50,36 @@ def text_rollouts(
 
     def play(prompts: list[Completion], trainer: Any) -> dict[str, Any]:
         pool.extend(environment_factory() for _ in range(len(prompts) - len(pool)))
+        if len({*map(id, pool)}) < len(pool):
+            raise ValueError("environment_factory must make one for each rollout, got one twice.")
         rows = deepcopy(trainer.rollout_rows)
-        pairs = zip(pool[: len(prompts)], prompts, rows, strict=True)
-        episodes = [_Episode(*pair, trainer) for pair in pairs]
+        episodes = [_Episode(*of_row, trainer) for of_row in zip(pool, prompts, rows, strict=False)]
+        for one in episodes:
+            if one.error:  # what it knows may be of an earlier game
+                one.environment = environment_factory()
+            given = told_answer(one.environment)
+            if given is not None and given.answer is not None:
+                raise ValueError(f"reset must set answer to None, got {given.answer!r:.80}.")
+        trainer.environments = [one.environment for one in episodes]
+        trainer._tasks = trainer._told_tasks()
         prompt_ids, *_ = trainer._tokenize_prompts([one.prompt for one in episodes])
         for one, ids in zip(episodes, prompt_ids, strict=True):
-            one.prompt_ids = ids
+            one.context += ids
         for turn in range(1, max_turns + 1):
             playing = [one for one in episodes if not one.is_over]
-            if not any(gather_object([bool(playing)])):
+            # vLLM and sharded models generate for all processes together, equally much for each
+            most = max(gather_object([len(playing)]))
+            contexts = [one.context for one in [*playing, *episodes][:most]]
+            if not most:
                 break
-            # without a game of its own a process joins in: the others may wait for it
-            asked = playing or episodes[:1]
-            contexts = [one.prompt_ids + one.ids for one in asked]
             said, logprobs = trainer._generate_single_turn(contexts, None, {}, 1)
             for n, one in enumerate(playing):
                 one.take_turn(said[n], logprobs and logprobs[n], is_last=turn == max_turns)
-        errors = [one.error is not None for one in episodes]
-        metrics = trainer._metrics["train" if trainer.model.training else "eval"]
-        errors = gather_object(errors)
-        metrics["barl/environment_errors"].append(sum(errors) / len(errors))
-        trainer.environments = [one.environment for one in episodes]
+        pool[: len(prompts)] = [one.environment for one in episodes if not one.error]
+        _log_errors([one.error for one in episodes], trainer)
         return {
             "prompt_ids": prompt_ids,
-            "completion_ids": [one.ids for one in episodes],
+            "completion_ids": [one.context[-len(one.mask) :] for one in episodes],
             "logprobs": [one.logprobs for one in episodes] if trainer.use_vllm else None,
             "env_mask": [one.mask for one in episodes],
             FIELD: [one.rewards for one in episodes],
@@ -78,65 +88,87 @@ def text_rollouts(
     return play
 
 
+def _log_errors(errors: Sequence[str], trainer: Any) -> None:
+    errors = gather_object(errors)
+    metrics = trainer._metrics["train" if trainer.model.training else "eval"]
+    metrics["barl/environment_errors"].append(sum(map(bool, errors)) / len(errors))
+    if all(errors) and trainer.state.global_step == 0:
+        raise RuntimeError(
+            f"environments must play, but all of the first batch failed: {errors[0]}"
+        )
+    for error in filter(None, errors):
+        said = f"{error}: its rollout ends there. barl/environment_errors counts such rollouts."
+        trainer._say_once(error[:60], said)
+
+
 class _Episode:
     """One rollout: an environment, and the tokens of its turns and observations."""
 
-    def __init__(self, environment: Any, prompt: Completion, row: Mapping[str, Any], trainer: Any):
-        self.environment, self._trainer = environment, trainer
-        self.prompt, self.prompt_ids = prompt, []
-        self.ids: list[int] = []
+    def __init__(self, environment: Any, prompt: Completion, row: dict[str, Any], trainer: Any):
+        self.environment, self.prompt, self._trainer = environment, prompt, trainer
+        self.context: list[int] = []
         self.mask: list[int] = []
         self.logprobs: list[float] = []
-        self.rewards: list[float] = []
-        self.is_over = False
-        self.error: Exception | None = None
-        began = self._asked(lambda: environment.reset(**row))
-        observation = began[0] if isinstance(began, tuple) else began
-        if observation is not None:
-            self.prompt = _with_text(prompt, str(observation))
+        self.rewards: list[float | None] = []
+        self.is_over, self.error = False, ""
+        parameters = signature(environment.reset).parameters
+        takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        taken = {name: row[name] for name in row if takes_all or name in parameters}
+        told = self._asked(lambda: environment.reset(**taken))
+        text = self._text(told[0] if isinstance(told, tuple) else told)
+        if isinstance(prompt, str):
+            self.prompt = prompt + text
+        elif text:
+            content = "\n\n".join(filter(None, [prompt[-1]["content"], text]))
+            self.prompt = [*prompt[:-1], {**prompt[-1], "content": content}]
 
-    def take_turn(
-        self, said: Sequence[int], logprobs: Sequence[float] | None, *, is_last: bool
-    ) -> None:
+    def take_turn(self, said: list[int], logprobs: list[float] | None, is_last: bool) -> None:
         """Take what the model said, and what the environment replies."""
-        room = self._trainer.max_completion_length - len(self.ids)
-        self._append(said[:room], 1, logprobs)
-        tokenizer, ends = self._trainer._tokenizer, self._trainer.turn_end_ids
-        if not self.ids or self.ids[-1] not in ends:  # cut off
+        trainer = self._trainer
+        most = trainer.max_completion_length or sys.maxsize
+        self._append(said[: most - len(self.mask)], 1, logprobs)
+        if self.error or self.context[-1] not in trainer.turn_end_ids:  # it is cut off
             self.is_over = True
             return
-        text = tokenizer.decode(said[:room], skip_special_tokens=True)
-        reply = None if self.error else self._asked(lambda: self.environment.step(text))
-        observation, reward, *rest = (None, None, True) if self.error else reply
-        self.rewards.append(float(reward or 0.0))
-        self.is_over = any(rest[:-1] or rest) or is_last  # gymnasium's last value is `info`
+        text = trainer._tokenizer.decode(said, skip_special_tokens=True)
+        text = text.rpartition(THOUGHT_END)[2].partition(THOUGHT_START)[0]
+        reply = self._asked(lambda: _read(self.environment.step(text)))
+        observation, reward, is_over = reply or (None, None, True)
+        self.rewards.append(reward)
+        self.is_over = is_over or is_last
         if self.is_over:
             return
-        ids = _behind_turn(str(observation), self.ids[-1], self.prompt, self._trainer)
-        length = len(self.ids) + len(ids)
-        self.is_over = length >= self._trainer.max_completion_length
-        self.is_over |= len(self.prompt_ids) + length >= _longest_context(self._trainer)
-        if not self.is_over:
-            self._append(ids, 0, [0.0] * len(ids))
+        ids = _behind_turn(self._text(observation), self.context[-1], self.prompt, trainer)
+        most = min(most - len(self.mask), _longest_context(trainer) - len(self.context))
+        self._append(ids[: max(most, 0)], 0, [0.0] * len(ids))
+        self.is_over = len(ids) >= most
 
     def _append(self, ids: Sequence[int], own: int, logprobs: Sequence[float] | None) -> None:
-        self.ids += ids
+        self.context += ids
         self.mask += [own] * len(ids)
         self.logprobs += (logprobs or [])[: len(ids)]
+
+    def _text(self, told: Any) -> str:
+        return "" if told is None else heard(self._trainer, told, type(self.environment).__name__)
 
     def _asked(self, call: Callable[[], Any]) -> Any:
         """Return what the environment says; where it raises, the episode ends behind this turn."""
         try:
-            return call()
+            reply = guarded(call)()
+            if isawaitable(reply):
+                raise TypeError("reset must not be async")
+            return reply
         except Exception as error:
-            self.error = error
-            name = type(self.environment).__name__
-            self._trainer._say_once(
-                ("environment", name),
-                f"{name} raised {error!r:.200}: its rollout ends there. "
-                "barl/environment_errors counts such rollouts.",
-            )
+            self.error = f"{type(self.environment).__name__} raised {error!r:.300}"
             return None
+
+
+def _read(reply: Any) -> tuple[Any, float | None, bool]:
+    if not isinstance(reply, tuple | list) or not 3 <= len(reply) <= 5:
+        raise TypeError(f"step must return (text, reward, is_over), got {reply!r:.80}")
+    observation, reward, *ends = reply
+    is_over = any(ends[:-1] or ends)  # gymnasium's last value is `info`
+    return observation, None if reward is None else float(reward), is_over
 
 
 def _longest_context(trainer: Any) -> int:
@@ -146,26 +178,14 @@ def _longest_context(trainer: Any) -> int:
     return getattr(trainer.model.config, "max_position_embeddings", None) or sys.maxsize
 
 
-def _with_text(prompt: Completion, text: str) -> Completion:
-    """Return a prompt with the first observation behind it."""
-    if isinstance(prompt, str):
-        return prompt + text
-    said = "\n\n".join(filter(None, [prompt[-1]["content"], text]))
-    return [*prompt[:-1], {**prompt[-1], "content": said}]
-
-
 def _behind_turn(observation: str, last_id: int, prompt: Completion, trainer: Any) -> list[int]:
     """Return the tokens between a turn that ended with `last_id` and the next one."""
     tokenizer = trainer._tokenizer
-    if not is_conversational({"prompt": prompt}):
+    if isinstance(prompt, str):
         return tokenizer.encode(f"\n{observation}\n", add_special_tokens=False)
-    messages = [
-        {"role": "user", "content": "?"},
-        {"role": "assistant", "content": _SAID},
-        {"role": "user", "content": observation},
-    ]
+    said = [("user", "?"), ("assistant", _SAID), ("user", observation)]
     text = tokenizer.apply_chat_template(
-        messages,
+        [{"role": role, "content": content} for role, content in said],
         tokenize=False,
         add_generation_prompt=True,
         chat_template=trainer.chat_template,
@@ -173,4 +193,4 @@ def _behind_turn(observation: str, last_id: int, prompt: Completion, trainer: An
     )
     ids = tokenizer.encode(text.partition(_SAID)[2], add_special_tokens=False)
     # what ends the turn in the template is there already
-    return ids[1:] if ids[:1] == [last_id] or ids[0] in trainer.turn_end_ids else ids
+    return ids[1:] if ids[0] in (last_id, *trainer.turn_end_ids) else ids
