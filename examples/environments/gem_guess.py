@@ -1,24 +1,26 @@
-"""A game of gem-llm as it is, with a reward for every turn. Needs `pip install gem-llm`."""
+"""gem-llm's GuessTheNumber with rewards of turns. Install (Python 3.11): pip install gem-llm."""
+
+import re
 
 import gem
-from datasets import Dataset
+from training import train
 
-from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.synthetic.number import NUMBER_MODEL_DIR
 from barl_trl.trainer.text_rollouts import text_rollouts
 
 
-def game():
-    return gem.make("game:GuessTheNumber-v0-easy")  # `reset` takes the column seed, and has the rules
+class Guess:
+    """For the tiny model: `text_rollouts` plays what `gem.make` returns as it is."""
+
+    def __init__(self):
+        self.env = gem.make("game:GuessTheNumber-v0-easy")
+
+    def reset(self, seed):
+        self.env.reset(seed=seed)  # it returns the rules, which a larger model should read
+
+    def step(self, text):
+        number = (re.findall(r"\d+", text) or ["0"])[-1]
+        return self.env.step(f"\\boxed{{{number}}}")
 
 
 if __name__ == "__main__":
-    prompt = [{"role": "user", "content": "Play this game."}]
-    run = {"use_cpu": True, "bf16": False, "max_steps": 3, "logging_steps": 1, "log_beliefs": True}
-    trainer = BARLTrainer(
-        str(NUMBER_MODEL_DIR),
-        args=BARLConfig("outputs/gem-guess", credit="turns", max_completion_length=600, **run),
-        train_dataset=Dataset.from_list([{"prompt": prompt, "seed": n} for n in range(64)]),
-        rollout_func=text_rollouts(game, max_turns=4),
-    )
-    trainer.train()
+    train(settings={"credit": "turns"}, rollout_func=text_rollouts(Guess, max_turns=3))
