@@ -63,6 +63,5 @@ if __name__ == "__main__":
     threading.Thread(target=server.run, daemon=True).start()
     while not server.started:
         pass
-    exact = {"credit": "bayes", "belief": "task", "hypotheses_column": "candidates"}
-    play = {"environment_factory": Client, "reward_funcs": accuracy_reward}
-    train(settings=exact | {"max_tool_calling_iterations": 4}, **play)
+    settings = {"credit": "bayes", "belief": "task", "hypotheses_column": "candidates"}
+    train(settings=settings, environment_factory=Client, reward_funcs=accuracy_reward)

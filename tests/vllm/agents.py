@@ -1,6 +1,6 @@
 """Runs on its own: two steps of agents whose turns vLLM generates, and a benchmark of episodes.
 
-The model calls a tool.
+The model calls a tool, or plays in text.
 """
 
 import json
@@ -10,9 +10,11 @@ from pathlib import Path
 from datasets import Dataset
 
 from barl_trl.rewards import accuracy_reward
+from barl_trl.trainer.text_rollouts import text_rollouts
 from tests.tiny import tiny_model
 from tests.trainer.playing import Keeping, agent_config, agent_tokenizer, call, taught
 from tests.trainer.test_agents import QUESTION, ROWS, look
+from tests.trainer.test_text_rollouts import Higher
 from tests.vllm import cpu  # noqa: F401 (what vLLM's CPU build needs)
 
 DIALOG = [
@@ -22,29 +24,39 @@ DIALOG = [
     {"role": "assistant", "content": r"So \boxed{12}"},
 ]
 
+IN_TEXT = [
+    {"role": "user", "content": f"{QUESTION[0]['content']}\n\nGuess."},
+    {"role": "assistant", "content": "3"},
+    {"role": "user", "content": "higher"},
+    {"role": "assistant", "content": "7"},
+]
 
-def main(folder: str) -> None:
+
+def main(folder: str, kind: str = "tools") -> None:
     tokenizer = agent_tokenizer()
     # vLLM's attention on CPUs wants heads of at least 32
     model = tiny_model(tokenizer, hidden_size=64, num_attention_heads=2, std=0.05)
     model.config.max_position_embeddings = 1024
-    taught(model, tokenizer, [DIALOG], tools=[look]).save_pretrained(f"{folder}/model")
+    tools, dialog = (None, IN_TEXT) if kind == "text" else ([look], DIALOG)
+    taught(model, tokenizer, [dialog], tools=tools).save_pretrained(f"{folder}/model")
     tokenizer.save_pretrained(f"{folder}/model")
     fields = {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 1024}
     args = agent_config(Path(folder) / "run", max_steps=2, max_tool_calling_iterations=2, **fields)
     args.per_device_train_batch_size = 8
+    how = {"tools": tools, "benchmarks": {"mine": Dataset.from_list(ROWS)}}
+    if kind == "text":
+        how = {"rollout_func": text_rollouts(Higher)}
     trainer = Keeping(
         f"{folder}/model",
         accuracy_reward,
         args,
         Dataset.from_list(ROWS),
         processing_class=tokenizer,
-        tools=[look],
-        benchmarks={"mine": Dataset.from_list(ROWS)},
+        **how,
     )
     trainer.train()
     result = {"steps": [row for row in trainer.state.log_history if "loss" in row]}
-    result["accuracy"] = trainer.evaluate()["eval_mine/accuracy"]
+    result["accuracy"] = trainer.evaluate()["eval_mine/accuracy"] if kind == "tools" else None
     result["turns"] = [*map(len, trainer.scored.turns)]
     result["answers"] = trainer.scored.answers
     (Path(folder) / "result.json").write_text(json.dumps(result))

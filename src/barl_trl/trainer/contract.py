@@ -19,6 +19,8 @@ _PARAMETERS = {
         "__init__": "model reward_funcs args train_dataset eval_dataset processing_class ...",
         "_generate": "prompts",
         "_get_tool_suffix_ids": "tool_messages",
+        "_tokenize_prompts": "prompts",
+        "_generate_single_turn": "prompt_ids images multimodal_fields num_generations ...",
         "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep ...",
         "_calculate_rewards": "inputs prompts completions completion_ids_list",
         "_generate_and_score_completions": "inputs",

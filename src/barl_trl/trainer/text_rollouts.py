@@ -26,17 +26,12 @@ def text_rollouts(
     An environment has `reset`, which gets copies of those columns of the row that it takes, and
     returns the first observation, a text that follows the prompt, or None; and `step(text)`, which
     gets what the model said in a turn, without its thought, and returns the next observation, the
-    turn's reward or None, and whether the episode is over. Gymnasium's forms, with an `info` behind
-    the observation of `reset` and five values of `step`, are taken, too.
+    turn's reward or None, and whether the episode is over. Gymnasium's forms are taken, too.
 
-    All rollouts of a process take their turns together. An episode ends when the environment says
-    so, without another generation; after `max_turns`; when a turn does not end, or no token is
-    left. An environment that raises ends its own rollout, and is not used again: it is counted in
-    `barl/environment_errors`, and each error is named once. If all of the first batch raise, that
-    is an error.
-
-    The rewards of turns, the environments and so their `answer`, `hypotheses`, `prior`, `solution`
-    and `_observation_log_likelihoods` reach [`BARLTrainer`] as those of `environment_factory` do.
+    All rollouts of a process take their turns together. An episode also ends after `max_turns`,
+    when a turn does not end, or no token is left. An environment that raises ends its own rollout
+    and is not used again (`barl/environment_errors`). If all of the first batch raise, so does this
+    function. What environments tell reaches [`BARLTrainer`] as that of `environment_factory` does.
 
     Example:
     ```python
@@ -94,11 +89,10 @@ def _log_errors(errors: Sequence[str], trainer: Any) -> None:
     metrics["barl/environment_errors"].append(sum(map(bool, errors)) / len(errors))
     if all(errors) and trainer.state.global_step == 0:
         raise RuntimeError(
-            f"environments must play, but all of the first batch failed: {errors[0]}"
+            f"environments must play, but all of the first batch failed: {errors[0]}."
         )
     for error in filter(None, errors):
-        said = f"{error}: its rollout ends there. barl/environment_errors counts such rollouts."
-        trainer._say_once(error[:60], said)
+        trainer._say_once(error[:60], f"{error}: its rollout ends there (barl/environment_errors).")
 
 
 class _Episode:
@@ -111,9 +105,9 @@ class _Episode:
         self.logprobs: list[float] = []
         self.rewards: list[float | None] = []
         self.is_over, self.error = False, ""
-        parameters = signature(environment.reset).parameters
-        takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-        taken = {name: row[name] for name in row if takes_all or name in parameters}
+        takes = signature(environment.reset).parameters
+        takes_all = any(one.kind is one.VAR_KEYWORD for one in takes.values())
+        taken = {name: row[name] for name in row if takes_all or name in takes}
         told = self._asked(lambda: environment.reset(**taken))
         text = self._text(told[0] if isinstance(told, tuple) else told)
         if isinstance(prompt, str):
@@ -135,8 +129,8 @@ class _Episode:
         reply = self._asked(lambda: _read(self.environment.step(text)))
         observation, reward, is_over = reply or (None, None, True)
         self.rewards.append(reward)
-        self.is_over = is_over or is_last
-        if self.is_over:
+        if is_over or is_last:
+            self.is_over = True
             return
         ids = _behind_turn(self._text(observation), self.context[-1], self.prompt, trainer)
         most = min(most - len(self.mask), _longest_context(trainer) - len(self.context))
