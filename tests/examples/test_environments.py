@@ -118,6 +118,9 @@ def test_openenvs_client_is_an_environment(run):
 
 def test_reasoning_gym_scores(run):
     _, rollouts = run("reasoning_gym_sums", "reasoning-gym")
-    assert {reward for rollout in rollouts for reward in rollout["rewards"]} <= {0.0, 0.01, 1.0}
-    for rollout in rollouts:
-        assert (rollout["rewards"] == [1.0]) == (rollout["answer"] == rollout["solution"])
+    judged = [rollout for rollout in rollouts if (rollout["answer"] or "").isdigit()]
+    assert judged
+    for rollout in judged:  # it gives some for an answer that holds the right one
+        answer, right = rollout["answer"], rollout["solution"]
+        want = len(right) / len(answer) if right in answer else 0.0
+        assert rollout["rewards"] == [pytest.approx(want)]

@@ -164,8 +164,8 @@ def test_observations_become_texts_of_bounded_length_and_rows_are_copies(tmp_pat
 
     folder, rows = os.getcwd(), [row | {"numbers": [n]} for n, row in enumerate(ROWS)]
     trainer, _ = talk(tmp_path, [["a", "b"]] * 4, Says, rows=rows, max_turns=2, max_result_chars=48)
-    seen = [one[1]["content"] for one in trainer.generated.completions]
-    assert seen[:2] == ['{"cards": ["Ü", 2]}', "half \ufffd"] and not seen[3].strip()
+    seen = [text.split("user\n")[1].split("<|im_end|>")[0] for text in texts_of(trainer)]
+    assert seen[:2] == ['{"cards": ["Ü", 2]}', "half \ufffd"] and seen[3] == ""
     assert len(seen[2]) == 48 and seen[2].startswith("longlong") and "80 characters" in seen[2]
     assert [row["numbers"] for row in trainer._inputs] == [[0], [1], [2], [3]]
     assert os.getcwd() == folder
