@@ -245,7 +245,7 @@ class HypothesisScorer:
         turns = self._turns(generated)
         step_ends, _ = self._steps(generated, turns)
         if self.turn_rewards is not None:
-            columns = self._told(generated, rows, step_ends, turns)
+            columns: Any = self._told(generated, rows, step_ends, turns)
             told = self.turn_rewards(**{"environments": None} | columns)
         elif told is None:
             told = environments_rewards(generated.environments, generated.completions)

@@ -424,7 +424,8 @@ class BARLTrainer(ResumeMixin):
         if self._turn_return not in self.reward_funcs:
             self.reward_funcs.append(self._turn_return)
             self.reward_func_names.append(self._turn_return.__name__)
-            self.reward_processing_classes.append(None)
+            tokenizers: Any = self.reward_processing_classes
+            tokenizers.append(None)
             self.reward_weights = torch.cat([self.reward_weights, torch.ones(1)])
         metrics = self._metrics["train" if self.model.training else "eval"]
         metrics["barl/turn_rewards_unusable"].append(sum(gather_object([unusable])))
@@ -433,7 +434,9 @@ class BARLTrainer(ResumeMixin):
         ended = ended_by(tool_messages)
         if ended is not None:
             self._last_results[ended] = tool_messages
-            return [0] * (self.max_completion_length + 1)  # without room, TRL generates no more
+            return [0] * (
+                1 + int(self.max_completion_length or 0)
+            )  # without room, TRL generates no more
         messages = readable(tool_messages)
         lacking, surplus = self.cut_behind_call(messages[0]["name"])
         return [*lacking, *super()._get_tool_suffix_ids(messages)[surplus:]]
