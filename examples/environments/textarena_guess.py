@@ -5,7 +5,7 @@ import re
 import textarena as ta
 from training import train
 
-from barl_trl.trainer.text_rollouts import text_rollouts
+from barl_trl import text_rollouts
 
 
 class Guess:

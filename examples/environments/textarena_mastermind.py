@@ -7,8 +7,8 @@ from itertools import permutations
 import textarena as ta
 from training import train
 
+from barl_trl import text_rollouts
 from barl_trl.rewards import accuracy_reward
-from barl_trl.trainer.text_rollouts import text_rollouts
 
 REPLY = r"Submitted \[([\d ]+)\]. Feedback: (\d) black peg\(s\), (\d) white"
 

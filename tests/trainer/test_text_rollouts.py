@@ -7,7 +7,7 @@ import sys
 import pytest
 from datasets import Dataset
 
-from barl_trl.trainer.text_rollouts import text_rollouts
+from barl_trl import text_rollouts
 
 from ..tiny import tiny_model, tiny_tokenizer
 from .playing import TEMPLATES, Keeping, agent_config, agent_tokenizer, played, speaking

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from datasets import Dataset
 
+from barl_trl import text_rollouts
 from barl_trl.rewards import accuracy_reward
-from barl_trl.trainer.text_rollouts import text_rollouts
 from tests.tiny import tiny_model
 from tests.trainer.playing import Keeping, agent_config, agent_tokenizer, call, taught
 from tests.trainer.test_agents import QUESTION, ROWS, look
