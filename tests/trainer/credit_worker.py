@@ -27,6 +27,8 @@ from .playing import call, played, speaking
 from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer, weights_of
 from .test_agents import agent
 from .test_beliefs import KnowingGuess
+from .test_text_rollouts import ROWS as TEXTS
+from .test_text_rollouts import talk
 
 CREDITS = ["rloo", "belief_critic", "barl"]
 LONG = [f"{'It is long, very long. ' * n}\\boxed{{{n}}}" for n in (5, 2, 9, 1)]
@@ -45,6 +47,8 @@ PLAYS = [
     [*(call("compare", number=k) for k in range(n % 3)), call("submit", number=n % 7), "Done."]
     for n in range(12)
 ]
+SAYS = [["7", "not", "heard"], ["7", "not", "heard"], ["3", "4", "7"], ["error"]]
+"""In text: the first process is done after a turn, the second after three."""
 TRUTHS = ["1", "1", "2", "2", "3", "3", "4", "4", "", ""]
 ANSWERS = ["1", "1", "2", "02", "3", "03", None, "04", "5", "5"]
 ANSWERED = ["no idea" if answer is None else rf"\boxed{{{answer}}}" for answer in ANSWERS]
@@ -90,6 +94,18 @@ def of_agents(folder, state):
     return weights, made.evaluate()
 
 
+def in_text(folder, state):
+    """Weights of four games in text, and what their environments heard."""
+    size = len(SAYS) // state.num_processes
+    here = slice(state.process_index * size, (state.process_index + 1) * size)
+    size = {"rows": TEXTS[here], "credit_baseline": "leave_one_out"}
+    made, output = talk(folder / "text", SAYS[here], **size)
+    lengths = output["completion_mask"].sum(dim=1)
+    weights = [row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)]
+    metrics = {name: made._metrics["train"][f"barl/{name}"] for name in ("environment_errors",)}
+    return weights, metrics | {"heard": [one.heard for one in made.environments]}
+
+
 def verdicts(folder, state):
     """What a process judged, and knows in the end."""
     is_first, size = state.process_index == 0, len(ANSWERS) // state.num_processes
@@ -123,6 +139,7 @@ def main(folder: str) -> None:
     state, path = PartialState(cpu=True), Path(folder)
     found = {credit: weighed(path, state, credit) for credit in CREDITS}
     found["agents"] = of_agents(path, state)
+    found["text"] = in_text(path, state)
     result = {
         "weights": {credit: weights for credit, (weights, _) in found.items()},
         "metrics": {credit: metrics for credit, (_, metrics) in found.items()},

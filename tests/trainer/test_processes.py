@@ -86,3 +86,15 @@ def test_agents_whose_group_straddles_two_processes_and_their_benchmarks(found):
         # the answers are 0, 1, ..., 6, 0, ..., 3, the truths four 3, four 5, 6
         assert metrics["eval_games/accuracy"] == pytest.approx(2 / 11)
         assert metrics["eval_games/mean_tokens"] == tokens
+
+
+def test_text_episodes_that_one_process_plays_longer(both, one):
+    weights = [row for two in both for row in two["weights"]["text"]]
+    by_hand.assert_equal(weights, one["weights"]["text"], atol=1e-6)
+    metrics = [found["metrics"]["text"] for found in (*both, one)]
+    assert [found["environment_errors"] for found in metrics] == [[0.25]] * 3
+    assert [found["heard"] for found in metrics] == [
+        [["7"], ["7"]],
+        [["3", "4", "7"], ["error"]],
+        [["7"], ["7"], ["3", "4", "7"], ["error"]],
+    ]

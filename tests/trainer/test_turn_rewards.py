@@ -1,16 +1,14 @@
-"""Rewards of turns, from whoever tells them to the weights of tokens; and episodes in text."""
+"""Rewards of turns, from whoever tells them to the weights of tokens."""
 
 import math
 
 import pytest
-from datasets import Dataset
 
 from barl_trl.rewards import accuracy_reward
-from barl_trl.trainer.text_rollouts import text_rollouts
 
 from .. import reference
 from ..reference import Rollout
-from .playing import Keeping, agent_config, call, played, speaking
+from .playing import call, played
 from .test_agents import QUESTION, agent, chatting
 
 ROWS = [{"prompt": QUESTION, "seed": 3}] * 4
@@ -285,121 +283,3 @@ def test_the_environments_of_a_prompt_must_own_one_task(tmp_path):
     )
     with pytest.raises(ValueError, match="solution"):
         played(trainer, ROWS, plays())
-
-
-# Episodes in text
-
-
-class Higher:
-    """A text environment: is the number higher? It owns its hypotheses, and may break."""
-
-    def reset(self, seed, **row):
-        self.seed, self.answer = seed, None
-        return "Guess.", {"info": 1}
-
-    def step(self, text):
-        if "break" in text:
-            raise RuntimeError("broken")
-        number = int(text)
-        self.answer = text if number == 7 else None
-        return ("higher" if number < 7 else "lower"), number / 10, number == 7, False, {}
-
-
-def talk(tmp_path, says, *, max_turns=3, rows=ROWS, **fields):
-    trainer = agent(
-        tmp_path,
-        rows=rows,
-        reward_funcs=None,
-        credit="turns",
-        rollout_func=text_rollouts(Higher, max_turns=max_turns),
-        **fields,
-    )
-    return trainer, played(trainer, rows, says)
-
-
-def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
-    says = [["3", "7"], ["9", "8", "1"], ["break"], ["5", "4…"]]
-    trainer, output = talk(tmp_path, says, credit_baseline="none")
-    generated, tokenizer = trainer.generated, trainer._tokenizer
-    texts = [tokenizer.decode(ids) for ids in generated.completion_ids]
-    reply = "<|im_end|>\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
-    assert texts[:3] == [
-        "3" + reply.format("higher") + "7<|im_end|>",
-        "9" + reply.format("lower") + "8" + reply.format("lower") + "1<|im_end|>",
-        "break<|im_end|>",
-    ]
-    assert texts[3].startswith("5" + reply.format("higher") + "44")  # it never ends
-    prompts = [tokenizer.decode(ids) for ids in generated.prompt_ids]
-    assert all("4?\n\nGuess.<|im_end|>" in prompt for prompt in prompts)
-    told = [[0.3, 0.7], [0.9, 0.8, 0.1], [0.0], [0.5, math.nan]]
-    for rewards, want in zip(generated.turn_rewards, told, strict=True):
-        assert rewards == pytest.approx(want, nan_ok=True)
-    assert trainer.scored.answers == ["7", None, None, None]
-    assert trainer.scored.is_cut_off == [False, False, False, True]
-    assert trainer._metrics["train"]["barl/environment_errors"] == [0.25]
-    # who was done takes no further turn
-    assert trainer.script.calls == [4, 3, 1]
-    for row, rewards, ends, mask in zip(
-        output["advantages"].tolist(),
-        generated.turn_rewards,
-        trainer.scored.step_ends,
-        generated.masks,
-        strict=True,
-    ):
-        known = [0.0 if r != r else r for r in rewards]
-        to_go = [sum(known[t:]) for t in range(len(known))] + [0.0]
-        want = [own * to_go[sum(end <= k for end in ends)] for k, own in enumerate(mask)]
-        assert row[: len(mask)] == pytest.approx(want)
-
-
-def test_text_episodes_end_where_no_token_is_left(tmp_path):
-    trainer, _ = talk(tmp_path, [["3", "4", "5"]] * 4, max_completion_length=12)
-    assert all(len(ids) <= 12 for ids in trainer.generated.completion_ids)
-
-
-def test_text_episodes_of_plain_prompts(tmp_path):
-    rows = [{"prompt": "Which number?", "seed": 1}] * 4
-    trainer, _ = talk(tmp_path, [["3", "7"]] * 4, rows=rows)
-    assert trainer._tokenizer.decode(trainer.generated.completion_ids[0]) == (
-        "3<|im_end|>\nhigher\n7<|im_end|>"
-    )
-
-
-def test_text_episodes_are_trained_and_evaluated(tmp_path):
-    """The environments of one batch are used again in the next."""
-    made = []
-
-    class Counted(Higher):
-        def __init__(self):
-            made.append(self)
-
-    from ..tiny import tiny_model
-    from .test_agents import agent_tokenizer
-
-    tokenizer = agent_tokenizer()
-    model = tiny_model(tokenizer)
-    model.config.max_position_embeddings = 4096
-    rows = Dataset.from_list(ROWS)
-    trainer = Keeping(
-        model,
-        None,
-        agent_config(
-            tmp_path,
-            credit="turns",
-            max_steps=2,
-            num_generations=4,
-            eval_strategy="steps",
-            per_device_train_batch_size=4,
-            per_device_eval_batch_size=4,
-            eval_steps=1,
-        ),
-        rows,
-        rows,
-        tokenizer,
-        rollout_func=text_rollouts(Counted, max_turns=2),
-    )
-    speaking(trainer.model, tokenizer, [["3", "7"]] * 4)
-    trainer.train()
-    assert len(made) == 4
-    rewards = [log["eval_reward"] for log in trainer.state.log_history if "eval_reward" in log]
-    assert rewards == [pytest.approx(1.0)] * 2

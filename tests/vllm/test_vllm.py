@@ -149,6 +149,18 @@ def test_agents(tmp_path):
     assert first["barl/first_ratio"] == pytest.approx(1, abs=1e-4)
 
 
+def test_episodes_in_text(tmp_path):
+    arguments = "tests.vllm.agents", str(tmp_path), "text"
+    launch("cpu.yaml", *arguments, deadline=400, python=[sys.executable, "-m"])
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert max(result["turns"]) >= 2 and "7" in result["answers"]
+    first, last = result["steps"]
+    assert first["barl/turns_per_rollout"] > 1.5 and first["barl/environment_errors"] < 0.5
+    assert first["rewards/turn_rewards/mean"] > 0.5
+    for step in (first, last):
+        assert step["sampling/sampling_logp_difference/mean"] < 1e-4
+
+
 def evaluate(folder, model, backend, *options):
     """`barl evaluate`; the responses to `examples/problems.jsonl`, as texts with their lengths."""
     problems = f"problems={ROOT / 'examples' / 'problems.jsonl'}"

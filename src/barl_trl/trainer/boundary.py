@@ -141,10 +141,7 @@ def _tool(trainer: Any, tool: Any, place: int, over: set[int]) -> Callable[..., 
                 result = waits.result() if waits else asyncio.run(later)
             if isinstance(result, list) and any(_kind(part) == "image" for part in result):
                 return result  # it is refused with all of them
-            text = _text(result, most)
-            said = f"a result of {tool.__name__} is longer than max_result_chars={most} and is cut."
-            trainer._say_once(("result", tool.__name__), said if len(text) > most else None)
-            result = readable(_cut(text, most))
+            result: Any = heard(trainer, result, tool.__name__)
             done = getattr(trainer.environments[place], "done", 0) if trainer.environments else 0
             if getattr(tool, "ends_episode", False) or (done and not callable(done)):
                 over.add(place)
@@ -153,6 +150,15 @@ def _tool(trainer: Any, tool: Any, place: int, over: set[int]) -> Callable[..., 
             return result
 
     return called
+
+
+def heard(trainer: Any, result: Any, name: str) -> str:
+    """Return what a tool or an environment of this name returned as the text that a model reads."""
+    most = trainer.args.max_result_chars
+    text = _text(result, most)
+    said = f"a result of {name} is longer than max_result_chars={most} and is cut."
+    trainer._say_once(("result", name), said if len(text) > most else None)
+    return readable(_cut(text, most))
 
 
 def _cut(text: str, most: int) -> str:

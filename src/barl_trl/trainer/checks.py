@@ -199,6 +199,7 @@ def _check_task(args: BARLConfig, keywords: dict[str, Any]) -> None:
           f"reward_funcs must have one that is no cost with credit={credit!r}, got {names}: its "
           "expectation replaces it. Mark others with barl_trl.rewards.cost.")
     tells = observes or predicts or any(hasattr(one, ENVIRONMENT_METHOD) for one in environments)
+    tells = tells or keywords.get("rollout_func")  # it may tell of environments
     if belief != "model" and not tells:
         warnings.warn(f"belief={belief!r} without observation_likelihood, hypothesis_rewards or "
                       f"{ENVIRONMENT_METHOD}: only the prior tells hypotheses apart.", stacklevel=5)

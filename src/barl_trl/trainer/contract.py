@@ -19,6 +19,8 @@ _PARAMETERS = {
         "__init__": "model reward_funcs args train_dataset eval_dataset processing_class ...",
         "_generate": "prompts",
         "_get_tool_suffix_ids": "tool_messages",
+        "_tokenize_prompts": "prompts",
+        "_generate_single_turn": "prompt_ids images multimodal_fields num_generations ...",
         "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep ...",
         "_calculate_rewards": "inputs prompts completions completion_ids_list",
         "_generate_and_score_completions": "inputs",
@@ -45,7 +47,8 @@ _NAMES = {
     "vllm_importance_sampling_mode vllm_generation generation_kwargs generation_config _is_vlm "
     "_step _current_train_step_time _buffered_inputs ref_model tools environments chat_template "
     "max_tool_calling_iterations chat_template_kwargs _sync_tool_dicts _async_tool_dicts "
-    "async_loop _run_epoch _get_output_dir _tag_names _name _paper",
+    "async_loop environment_factories max_completion_length reward_processing_classes vllm_mode "
+    "_run_epoch _get_output_dir _tag_names _name _paper",
     "trl.GRPOConfig": "max_completion_length vllm_importance_sampling_mode num_generations "
     "max_tool_calling_iterations per_device_train_batch_size gradient_accumulation_steps "
     "generation_batch_size steps_per_generation num_iterations loss_type importance_sampling_level "

@@ -365,9 +365,9 @@ class BARLTrainer(ResumeMixin):
         if self.tools:
             guard_tools(self)
         self._last_results = {}
-        tasks = self._told_tasks() if self.environments else None
+        self._tasks = self._told_tasks() if self.environments else None
         output = super()._generate(prompts)
-        tasks = self._told_tasks() if tasks is None else tasks
+        tasks = self._told_tasks() if self._tasks is None else self._tasks
         prompt_ids, completion_ids, masks, _, logprobs, columns, *images = output
         self._generated = read_generated(self, prompts, output)
         if self._only_plays:

@@ -231,14 +231,19 @@ def told_tasks(
         if not environments or not any(hasattr(one, name) for one in environments):
             continue
         values = [getattr(one, name, None) for one in environments]
-        told[column] = [value() if callable(value) else value for value in values]
-        told[column] = [list(v) if isinstance(v, tuple) else v for v in told[column]]
-        for n in range(1, len(values)):
-            is_same_prompt = (start + n) % group_size != 0
-            if is_same_prompt and told[column][n] != told[column][n - 1]:
+        values = [value() if callable(value) else value for value in values]
+        of_prompts: dict[int, Any] = {}
+        for n, value in enumerate(values):
+            value = list(value) if isinstance(value, list | tuple) else value
+            if value is None:  # its reset raised
+                continue
+            of_prompt = of_prompts.setdefault((start + n) // group_size, value)
+            if value != of_prompt:
                 raise ValueError(
                     f"{name} of an environment must be equal for all rollouts of a prompt, got "
-                    f"{told[column][n - 1]!r:.60} and {told[column][n]!r:.60}: let reset draw from "
-                    "the row, such as from a column `seed`."
+                    f"{of_prompt!r:.60} and {value!r:.60}: let reset draw from the row, such as "
+                    "from a column `seed`."
                 )
+        numbers = range(start, start + len(values))
+        told[column] = [of_prompts.get(n // group_size) for n in numbers]
     return told
