@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ..inspector.page import page_files
 from ..inspector.site import write_page
-from ..inspector.traces import TRACES, write_verifiers
 from .cli import OneLineParser
 
 
@@ -22,13 +21,9 @@ def run(argv: list[str]) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
     text = "folder of the page, if not RUN/inspect"
     parser.add_argument("--output", type=Path, metavar="DIR", help=text)
-    text = "no page, but the rollouts of one run as a file for verifiers and prime-rl"
-    parser.add_argument("--export", choices=["verifiers"], help=text)
     options = parser.parse_args(argv)
-    if len(options.runs) > (1 if options.export else 2):
-        raise ValueError(
-            f"RUN must be one folder, or two to compare without --export, got {len(options.runs)}."
-        )
+    if len(options.runs) > 2:
+        raise ValueError(f"RUN must be one folder, or two to compare, got {len(options.runs)}.")
     folders = [_folder(one) for one in options.runs]
     output = options.output or options.runs[0] / "inspect"
     written = {(output / name).resolve() for name in ("", "data", "assets")}
@@ -38,11 +33,8 @@ def run(argv: list[str]) -> None:
         raise ValueError(
             f"--output must be a new folder or an earlier page, got {output}: name another."
         )
-    names, place = _names(options.runs), output.resolve()
-    if options.export:
-        print(f"{write_verifiers(folders[0], output, names[0]):,} rollouts in {place / TRACES}")
-    else:
-        print(f"{write_page(folders, names, output):,} rollouts. Open {place}/index.html")
+    number = write_page(folders, _names(options.runs), output)
+    print(f"{number:,} rollouts. Open {output.resolve()}/index.html")
 
 
 def _folder(run: Path) -> Path:

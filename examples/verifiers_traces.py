@@ -1,9 +1,12 @@
-"""Rollouts as traces, a file that verifiers and prime-rl read.
+"""Write the rollouts of a run with `log_beliefs` as traces, which verifiers and prime-rl read.
+
+    python examples/verifiers_traces.py outputs/mine  # writes outputs/mine/inspect/traces.jsonl
 
 The format is that of verifiers 0.4.0 (`verifiers.v1`: `Episode`, `Trace`, `MessageNode`; version 1
 of its schema). The package is not needed to write the file.
 """
 
+import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..trainer.records import SCHEMA, read_file, record_files
-from .derived import own_tokens
-from .rows import rounded
+from barl_trl.inspector.derived import own_tokens
+from barl_trl.inspector.rows import rounded
+from barl_trl.trainer.records import FOLDER, SCHEMA, read_file, record_files
 
 TRACES = "traces.jsonl"
 """Name of the file that verifiers reads in the folder of a run."""
@@ -202,3 +205,17 @@ def _info(record: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, A
             is_number = "float" in str(field.type)
             info[field.name] = rounded(record[field.name], 6) if is_number else record[field.name]
     return {name: value for name, value in info.items() if value is not None}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("run", type=Path, help="a run, or a folder of records")
+    parser.add_argument("--output", type=Path, help="folder of the file, if not RUN/inspect")
+    args = parser.parse_args()
+    run, output = args.run.resolve(), args.output or args.run / "inspect"
+    records = run / FOLDER if (run / FOLDER).exists() else run
+    print(f"{write_verifiers(records, output, run.name):,} rollouts in {output / TRACES}")
+
+
+if __name__ == "__main__":
+    main()
