@@ -123,11 +123,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     ```
     """
-    order, corrected, largest = sorted(range(len(p_values)), key=p_values.__getitem__), {}, 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, (len(order) - rank) * p_values[place])
-        corrected[place] = min(1.0, largest)
-    return [corrected[place] for place in range(len(order))]
+    order = np.argsort(p_values)
+    steps = np.sort(p_values) * np.arange(len(order), 0, -1)
+    return np.maximum.accumulate(steps).clip(max=1.0)[np.argsort(order)].tolist()
 
 
 # Tokens at equal accuracy
