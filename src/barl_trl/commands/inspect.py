@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from ..inspector.page import page_files
+from ..inspector.page import is_page
 from ..inspector.site import write_page
 from .cli import OneLineParser
 
@@ -28,7 +28,8 @@ def run(argv: list[str]) -> None:
     output = options.output or options.runs[0] / "inspect"
     written = {(output / name).resolve() for name in ("", "data", "assets")}
     is_run = any(folder.resolve() in written for folder in folders)
-    is_others = (output / "index.html").exists() and not page_files(output)
+    index = output / "index.html"
+    is_others = index.exists() and not is_page(index)
     if is_run or is_others or (output.exists() and not output.is_dir()):
         raise ValueError(
             f"--output must be a new folder or an earlier page, got {output}: name another."
