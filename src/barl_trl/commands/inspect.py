@@ -1,6 +1,5 @@
 """`barl inspect`: a page of what every rollout believed, and why each token was praised."""
 
-import os
 from pathlib import Path
 
 from ..inspector.page import is_page
@@ -34,7 +33,9 @@ def run(argv: list[str]) -> None:
         raise ValueError(
             f"--output must be a new folder or an earlier page, got {output}: name another."
         )
-    number = write_page(folders, _names(options.runs), output)
+    names = [run.resolve().name for run in options.runs]
+    names = names if len({*names}) == len(names) else [*map(str, options.runs)]
+    number = write_page(folders, names, output)
     print(f"{number:,} rollouts. Open {output.resolve()}/index.html")
 
 
@@ -70,12 +71,3 @@ def _convert_new_responses(evaluation: Path) -> None:
 def _records_within(folder: Path) -> list[Path]:
     names = ("*/beliefs/rollouts_*.parquet", "*/*/beliefs/rollouts_*.parquet")
     return [path for name in names for path in folder.glob(name)]
-
-
-def _names(runs: list[Path]) -> list[str]:
-    folders = [run.resolve() for run in runs]
-    names = [folder.name for folder in folders]
-    if len(set(names)) < len(names):  # then the part of the path that differs
-        common = os.path.commonpath([folder.parent for folder in folders])
-        names = [str(folder.relative_to(common)) for folder in folders]
-    return names
