@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from glob import glob
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ..evaluation.comparison import comparison_rows, draw_comparison
+from ..evaluation.comparison import comparison_rows
 from ..evaluation.json_files import write_json
 from ..evaluation.responses import read_responses
 from ..evaluation.results import text_table
@@ -23,7 +22,7 @@ _LEGEND = (
 
 
 def run(argv: list[str]) -> None:
-    """Compare every arm but the last with the last one: `compare.json`, `compare.png`, tables."""
+    """Compare every arm but the last with the last one: `compare.json` and tables."""
     parser = OneLineParser(prog="barl compare", description=__doc__)
     text = "an arm's folders of responses that `barl evaluate` wrote, one for each training seed; "
     text += "all arms are compared with the last"
@@ -49,11 +48,7 @@ def run(argv: list[str]) -> None:
         )
     elif fewest_seeds < 3:
         print("With two seeds the interval covers the truth 92 times of 100, not 95.")
-    figure = "compare.png needs `pip install 'barl-trl[analysis]'`"
-    if find_spec("matplotlib"):
-        figure = "compare.png"
-        draw_comparison(rows, options.output_dir / figure)
-    print(f"{_LEGEND}\nIn {options.output_dir}: compare.json, {figure}.")
+    print(f"{_LEGEND}\nIn {options.output_dir}: compare.json.")
 
 
 def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:

@@ -14,7 +14,6 @@ Satterthwaite's degrees of freedom.
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -207,29 +206,3 @@ def _metrics(arm: tuple[Values, Values], base: tuple[Values, Values]) -> dict[st
         | {"seeds_needed": seeds_needed(ours, theirs), "p_holm": None}
         for metric, (ours, theirs) in pairs.items()
     }
-
-
-def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw a forest plot: a panel for each metric, with a line for each benchmark and arm."""
-    from matplotlib.figure import Figure
-
-    metrics = [*dict.fromkeys(row["metric"] for row in rows)]
-    places = [*dict.fromkeys((row["benchmark"], row["arm"]) for row in rows)]
-    size = max(4.2, 3.3 * len(metrics)), 1.2 + 0.35 * len(places)
-    figure = Figure(size, layout="constrained")
-    axes = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
-    for axis, metric in zip(axes, metrics, strict=True):
-        scale = 1 if metric == "tokens" else 100
-        for row in rows:
-            if row["metric"] == metric:
-                place = places.index((row["benchmark"], row["arm"]))
-                line = scale * np.array([row["low"], row["difference"], row["high"]], float)
-                axis.plot(line, [place] * 3, "ko-", markevery=[1])
-        axis.axvline(0, color="0.5", linewidth=0.8)
-        unit = " (points)" if scale == 100 else ""
-        axis.set(title=metric, xlabel=f"difference{unit}")
-    names = [f"{benchmark}: {arm}".replace("$", r"\$") for benchmark, arm in places]
-    axes[0].set(yticks=range(len(places)), yticklabels=names, ylim=(len(places) - 0.5, -0.5))
-    base = str(rows[0]["base"]).replace("$", r"\$")
-    figure.suptitle(f"Against {base}, with intervals of 95 %", fontsize=11)
-    figure.savefig(path, dpi=130)
