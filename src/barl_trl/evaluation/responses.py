@@ -116,7 +116,7 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
 def _response(line: str, benchmark: str) -> Response:
     """Return the response that a line holds; refuse what would fail later, or in silence."""
     response = Response(**json.loads(line))
-    json.dumps(asdict(response), ensure_ascii=False).encode()  # no half of a surrogate pair
+    json.dumps(vars(response), ensure_ascii=False).encode()  # no half of a surrogate pair
     ids, own = response.token_ids or [], response.own_tokens or []
     counts = [response.problem_id, response.sample, response.tokens, *ids]
     rules = {
