@@ -39,9 +39,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from trl import GRPOTrainer, TrlParser
 
 from barl_trl import BARLConfig, BARLTrainer
+from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION as ELICITATION
 from barl_trl.rewards import AccuracyReward, accuracy_reward
 from barl_trl.steps import delimited_steps
-from barl_trl.synthetic.search import ELICITATION, STEP_DELIMITER, TINY_MODEL_DIR, search_rows
+from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, search_rows
 
 PACKAGES = ("torch", "transformers", "trl")
 ROOT = Path(__file__).parents[1]

@@ -9,6 +9,7 @@ about half of the accuracy that its own arithmetic allows.
 
 import argparse
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -20,11 +21,10 @@ from small_models import IGNORED, Batch, byte_tokenizer, make, random_qwen2
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
+from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION as ELICITATION
 from barl_trl.synthetic.search import (
-    ELICITATION,
     TINY_MODEL_DIR,
     SearchProblem,
-    parse_chain,
     problems,
 )
 
@@ -36,6 +36,22 @@ NUMBERS = 100  # the largest sum of the task is 69
 ASKED_SHARE = 0.25  # rows that stop anywhere in a chain, or behind it, to ask for the answer
 PIECES = ["Which of ", ", ", " satisfies ", "x + ", "?\n", "Try ", ": ", "*", " + ", " = "]
 PIECES += [", no.", ", yes.", ELICITATION.lstrip("\n"), "{", "}."]
+TRY = re.compile(r"^Try (\d{1,18}): .* (?:yes|no)\.$", re.MULTILINE)
+
+
+def parse_chain(completion: str) -> tuple[list[int], str | None]:
+    r"""Return the numbers that a completion tries, with repetition, and the answer that ends it.
+
+    The answer is None unless it stands at the very end, in the words of the elicitation.
+
+    >>> parse_chain("Try 8: 3*8 + 7 = 31, no.\nTry 8: 3*8" + ELICITATION + "{10}.")
+    ([8], '10')
+    """
+    # The newline in front of an answer without any tries may be the prompt's last.
+    chain, asked, answer = ("\n" + completion).rpartition(ELICITATION + "{")
+    answered = bool(asked) and re.fullmatch(r"\d+\}\.", answer) is not None
+    tried = [int(number) for number in TRY.findall(chain if answered else completion)]
+    return tried, answer.removesuffix("}.") if answered else None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from barl_trl.evaluation.comparison import (
     compare,
     holm,
     seeds_needed,
-    tokens_at_equal_accuracy,
 )
 
 from .files import problems
@@ -116,25 +115,6 @@ def test_holm_rejects_as_his_steps_do(p_values):
         while left and p_values[left[0]] * len(left) <= level:
             rejected.add(left.pop(0))
         assert rejected == {n for n, p in enumerate(corrected) if p <= level}
-
-
-def test_tokens_at_equal_accuracy_by_hand():
-    """Pass@k is 0.2, 0.4, 0.5 of one arm and 0.4, 0.5, 0.6 of the other: both reach 0.5."""
-    ks = np.arange(1, 4)
-    ours = np.array([[[0.2, 0.4, 0.5]] * 4]), np.array([[100 * ks] * 4])
-    theirs = np.array([[[0.4, 0.5, 0.6]] * 4]), np.array([[80 * ks] * 4])
-    assert tokens_at_equal_accuracy(ours, theirs) == pytest.approx((300 / 160,) * 3)
-    # one response is more accurate than all of the other arm
-    best = np.array([[[0.7, 0.8, 0.9]] * 4]), np.array([[80 * ks] * 4])
-    nothing = np.zeros((1, 4, 3)), np.array([[10 * ks] * 4])
-    for arms in ((ours, best), (best, ours), (nothing, ours)):
-        assert tokens_at_equal_accuracy(*arms) is None
-    # where more responses solve no more problems the fewest count
-    ks, solved = np.arange(1, 7), np.repeat([1.0, 0.0], 15)[None, :, None]
-    tokens = np.full((1, 30, 1), 100) * ks
-    always, once = (solved * np.ones(6), tokens), (solved * ks / 6, tokens)
-    assert tokens_at_equal_accuracy(always, once)[0] == pytest.approx(1 / 6)
-    assert tokens_at_equal_accuracy(always, always) == (1, 1, 1)
 
 
 # From responses

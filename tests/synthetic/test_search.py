@@ -1,20 +1,20 @@
 """The demo task and its model: well-posed problems, an honest parser, right sums."""
 
 import math
+import re
 from itertools import islice, pairwise
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION as ELICITATION
 from barl_trl.steps import delimited_steps
 from barl_trl.synthetic.search import (
-    ELICITATION,
     STEP_DELIMITER,
     TINY_MODEL_DIR,
     SearchProblem,
     observation_likelihood,
-    parse_chain,
     problems,
     search_rows,
 )
@@ -74,24 +74,6 @@ NO_18 = "Try 18: 3*18 + 7 = 61, no."
 NO_3 = "Try 3: 3*3 + 7 = 16, no."
 YES = "Try 21: 3*21 + 7 = 70, yes."
 ANSWER = "\nBased on the above reasoning, the final answer is \\boxed{21}."
-
-
-@pytest.mark.parametrize(
-    ("completion", "tried", "answer"),
-    [
-        (f"{NO_18}\n{YES}{ANSWER}", [18, 21], "21"),
-        (f"{NO_18}\n{NO_3}\n{NO_18}\n{NO_18}{ANSWER}", [18, 3, 18, 18], "21"),
-        (f"Try 18: 2*18 + 7 = 62, yes.{ANSWER}", [18], "21"),  # whatever its sum and verdict
-        # no answer: cut off in a line, behind a line, in the answer; or not the end
-        *[(f"{NO_18}\nTry 3: 3*3", [18], None), (f"{NO_18}\n", [18], None)],
-        *[(f"{YES}{ANSWER[:-2]}", [21], None), (f"{YES}{ANSWER}\n{NO_18}", [21, 18], None)],
-        (f"{YES}{ANSWER}{ANSWER}", [21], "21"),
-        *[("", [], None), (ANSWER, [], "21"), (ANSWER.lstrip(), [], "21")],
-        ("Let me think.\nTry harder.", [], None),
-    ],
-)
-def test_parse_chain(completion, tried, answer):
-    assert parse_chain(completion) == (tried, answer)
 
 
 # What lines rule out
@@ -175,8 +157,8 @@ def test_greedy_chains_are_well_formed_and_their_sums_right(model, tokenizer):
     completions = tokenizer.batch_decode(made, skip_special_tokens=True)
     right = tries = 0
     for problem, text in zip(held_out, completions, strict=True):
-        tried, answer = parse_chain(text)
-        assert answer is not None
+        tried = [int(number) for number in re.findall(r"^Try (\d+): ", text, re.MULTILINE)]
+        assert re.search(re.escape(ELICITATION) + r"\{\d+\}\.\Z", text)
         lines = text.partition(ELICITATION)[0].split("\n")
         assert len(lines) == len(tried), "each line tries a number"
         tries += len(tried)

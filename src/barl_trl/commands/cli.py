@@ -50,12 +50,9 @@ class OneLineParser(argparse.ArgumentParser):
 
 def unknown(name: str, options: Iterable[str]) -> str:
     """Return the message about an option that is none of `options`, with the nearest ones."""
-
-    def initials(option: str) -> str:
-        return "".join(part[:1] for part in option.strip("-").split("_"))
-
-    options = [*options]
-    nearest = [one for one in options if initials(one) == name.strip("-")]  # lr, gas
+    options, letters = [*options], name.strip("-")
+    parts_of = {one: one.strip("-").split("_") for one in options}
+    nearest = [o for o, parts in parts_of.items() if "".join(p[:1] for p in parts) == letters]  # lr
     nearest = nearest or get_close_matches(name, options, n=1)
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else "--help lists the options."
     return f"unknown option {name}: {hint}"

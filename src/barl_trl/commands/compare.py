@@ -2,29 +2,27 @@
 
 from collections.abc import Sequence
 from glob import glob
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ..evaluation.comparison import TOKEN_RATIO, comparison_rows, draw_comparison
+from ..evaluation.comparison import comparison_rows
 from ..evaluation.json_files import write_json
 from ..evaluation.responses import read_responses
 from ..evaluation.results import text_table
 from .cli import OneLineParser
 
 _LEGEND = (
-    "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy, - where one "
-    "response of an arm is more accurate than all of the other. [95 %]: over training seeds and "
-    "problems. p: corrected over benchmarks and arms (Holm). detects: the smallest difference that "
-    "is found with a probability of 80 %. seeds: so many of each arm find one of the size seen; - "
-    "where a hundred do not, and more problems are needed. Where the difference does not vary at "
-    "all, nothing says how sure it is: all are -."
+    "Accuracy and pass@k are in percent. [95 %]: over training seeds and problems. p: corrected "
+    "over benchmarks and arms (Holm). detects: the smallest difference that is found with a "
+    "probability of 80 %. seeds: so many of each arm find one of the size seen; - where a hundred "
+    "do not, and more problems are needed. Where the difference does not vary at all, nothing says "
+    "how sure it is: all are -."
 )
 
 
 def run(argv: list[str]) -> None:
-    """Compare every arm but the last with the last one: `compare.json`, `compare.png`, tables."""
+    """Compare every arm but the last with the last one: `compare.json` and tables."""
     parser = OneLineParser(prog="barl compare", description=__doc__)
     text = "an arm's folders of responses that `barl evaluate` wrote, one for each training seed; "
     text += "all arms are compared with the last"
@@ -50,11 +48,7 @@ def run(argv: list[str]) -> None:
         )
     elif fewest_seeds < 3:
         print("With two seeds the interval covers the truth 92 times of 100, not 95.")
-    figure = "compare.png needs `pip install 'barl-trl[analysis]'`"
-    if find_spec("matplotlib"):
-        figure = "compare.png"
-        draw_comparison(rows, options.output_dir / figure)
-    print(f"{_LEGEND}\nIn {options.output_dir}: compare.json, {figure}.")
+    print(f"{_LEGEND}\nIn {options.output_dir}: compare.json.")
 
 
 def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
@@ -80,24 +74,19 @@ def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
 
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:
-    if row["metric"] == TOKEN_RATIO:
-        ratio = [row[name] for name in ("ratio", "low", "high")]
-        difference = "-" if None in ratio else "x {:.2f} [{:.2f}, {:.2f}]".format(*ratio)
-        texts = "", "", difference, "", "", ""
-    else:
-        scale, form = (1, ",.0f") if row["metric"] == "tokens" else (100, ",.1f")
+    scale, form = (1, ",.0f") if row["metric"] == "tokens" else (100, ",.1f")
 
-        def text(key: str, form: str = form, scale: int = scale) -> str:
-            return "-" if row[key] is None else format(scale * row[key], form)
+    def text(key: str, form: str = form, scale: int = scale) -> str:
+        return "-" if row[key] is None else format(scale * row[key], form)
 
-        middle, low, high = (text(key, f"+{form}") for key in ("difference", "low", "high"))
-        texts = (
-            text("mean"),
-            text("base_mean"),
-            f"{middle} [{low}, {high}]",
-            text("p_holm", ".3f", 1),
-            text("detectable"),
-            "?" if min(row["seeds"], row["base_seeds"]) < 2 else text("seeds_needed", "d", 1),
-        )
-    names = (row["arm"], row["base"], "difference [95 %]", "p", "detects", "seeds")
-    return {"metric": row["metric"], **dict(zip(names, texts, strict=True))}
+    middle, low, high = (text(key, f"+{form}") for key in ("difference", "low", "high"))
+    is_single = min(row["seeds"], row["base_seeds"]) < 2
+    return {
+        "metric": row["metric"],
+        row["arm"]: text("mean"),
+        row["base"]: text("base_mean"),
+        "difference [95 %]": f"{middle} [{low}, {high}]",
+        "p": text("p_holm", ".3f", 1),
+        "detects": text("detectable"),
+        "seeds": "?" if is_single else text("seeds_needed", "d", 1),
+    }

@@ -1,11 +1,9 @@
 """`barl inspect`: a page of what every rollout believed, and why each token was praised."""
 
-import os
 from pathlib import Path
 
-from ..inspector.page import page_files
+from ..inspector.page import is_page
 from ..inspector.site import write_page
-from ..inspector.traces import TRACES, write_verifiers
 from .cli import OneLineParser
 
 
@@ -22,27 +20,23 @@ def run(argv: list[str]) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=text)
     text = "folder of the page, if not RUN/inspect"
     parser.add_argument("--output", type=Path, metavar="DIR", help=text)
-    text = "no page, but the rollouts of one run as a file for verifiers and prime-rl"
-    parser.add_argument("--export", choices=["verifiers"], help=text)
     options = parser.parse_args(argv)
-    if len(options.runs) > (1 if options.export else 2):
-        raise ValueError(
-            f"RUN must be one folder, or two to compare without --export, got {len(options.runs)}."
-        )
+    if len(options.runs) > 2:
+        raise ValueError(f"RUN must be one folder, or two to compare, got {len(options.runs)}.")
     folders = [_folder(one) for one in options.runs]
     output = options.output or options.runs[0] / "inspect"
     written = {(output / name).resolve() for name in ("", "data", "assets")}
     is_run = any(folder.resolve() in written for folder in folders)
-    is_others = (output / "index.html").exists() and not page_files(output)
+    index = output / "index.html"
+    is_others = index.exists() and not is_page(index)
     if is_run or is_others or (output.exists() and not output.is_dir()):
         raise ValueError(
             f"--output must be a new folder or an earlier page, got {output}: name another."
         )
-    names, place = _names(options.runs), output.resolve()
-    if options.export:
-        print(f"{write_verifiers(folders[0], output, names[0]):,} rollouts in {place / TRACES}")
-    else:
-        print(f"{write_page(folders, names, output):,} rollouts. Open {place}/index.html")
+    names = [run.resolve().name for run in options.runs]
+    names = names if len({*names}) == len(names) else [*map(str, options.runs)]
+    number = write_page(folders, names, output)
+    print(f"{number:,} rollouts. Open {output.resolve()}/index.html")
 
 
 def _folder(run: Path) -> Path:
@@ -77,12 +71,3 @@ def _convert_new_responses(evaluation: Path) -> None:
 def _records_within(folder: Path) -> list[Path]:
     names = ("*/beliefs/rollouts_*.parquet", "*/*/beliefs/rollouts_*.parquet")
     return [path for name in names for path in folder.glob(name)]
-
-
-def _names(runs: list[Path]) -> list[str]:
-    folders = [run.resolve() for run in runs]
-    names = [folder.name for folder in folders]
-    if len(set(names)) < len(names):  # then the part of the path that differs
-        common = os.path.commonpath([folder.parent for folder in folders])
-        names = [str(folder.relative_to(common)) for folder in folders]
-    return names

@@ -14,7 +14,6 @@ Satterthwaite's degrees of freedom.
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +21,6 @@ import numpy as np
 from .responses import ResponsesByProblem
 from .statistics import pass_at_k, student_quantile, student_tail
 
-TOKEN_RATIO = "token ratio"
-"""The metric of a row that compares tokens at equal accuracy."""
 _POWER = 0.8  # probability with which a test detects the smallest detectable difference
 
 Values = np.ndarray
@@ -123,53 +120,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     ```
     """
-    order, corrected, largest = sorted(range(len(p_values)), key=p_values.__getitem__), {}, 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, (len(order) - rank) * p_values[place])
-        corrected[place] = min(1.0, largest)
-    return [corrected[place] for place in range(len(order))]
-
-
-# Tokens at equal accuracy
-
-
-def tokens_at_equal_accuracy(
-    first: tuple[Values, Values], second: tuple[Values, Values]
-) -> tuple[float, float, float] | None:
-    """Return the ratio of the first arm's tokens to the second's at the same accuracy.
-
-    An arm draws k responses to each problem, and its accuracy is pass@k. The arms are compared at
-    the lower of their two accuracies at the largest k. Tokens between two k are interpolated; of
-    several k with the same accuracy the smallest counts.
-
-    Pass@k and total tokens of each arm are (S, N, K). Returned are the ratio and its 95 % interval
-    by bootstrap over seeds and problems; None if one response of an arm is more accurate than all
-    of the other.
-    """
-    arms = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
-    curves = [arm.mean(axis=(0, 1)) for arm in arms]
-    if max(curve[0, 0] for curve in curves) > min(curve[-1, 0] for curve in curves):
-        return None
-    generator, draws = np.random.default_rng(0), 2000
-
-    def shares(number: int) -> np.ndarray:  # of items drawn with replacement, (draws, number)
-        return generator.multinomial(number, np.full(number, 1 / number), size=draws) / number
-
-    problems = shares(arms[0].shape[1])
-    drawn = [
-        np.einsum("ds,dp,spkv->dkv", shares(len(arm)), problems, arm, optimize=True) for arm in arms
-    ]
-    low, high = np.quantile([*map(_token_ratio, *drawn)], [0.025, 0.975])
-    return _token_ratio(*curves), float(low), float(high)
-
-
-def _token_ratio(*curves: np.ndarray) -> float:
-    """Return the ratio of two arms' tokens, from their curves of pass@k and tokens, (K, 2)."""
-    level = min(curve[-1, 0] for curve in curves)
-    # points that are more accurate than the one before; means are rounded
-    rises = [curve[np.diff(curve[:, 0], prepend=-1.0) > 1e-9] for curve in curves]
-    ours, theirs = (np.interp(level, *points.T) for points in rises)
-    return float(ours / theirs)
+    order = np.argsort(p_values)
+    steps = np.sort(p_values) * np.arange(len(order), 0, -1)
+    return np.maximum.accumulate(steps).clip(max=1.0)[np.argsort(order)].tolist()
 
 
 # From responses to rows
@@ -247,40 +200,9 @@ def _metrics(arm: tuple[Values, Values], base: tuple[Values, Values]) -> dict[st
     if most > 1:
         pairs[f"pass@{most}"] = passed[..., -1], base_passed[..., -1]
     pairs["tokens"] = tokens[..., 0], base_tokens[..., 0]
-    metrics: dict[str, dict[str, Any]] = {
+    return {
         metric: {"mean": float(ours.mean()), "base_mean": float(theirs.mean())}
         | compare(ours, theirs)._asdict()
         | {"seeds_needed": seeds_needed(ours, theirs), "p_holm": None}
         for metric, (ours, theirs) in pairs.items()
     }
-    if most > 1:
-        ratio, low, high = tokens_at_equal_accuracy(arm, base) or (None, None, None)
-        metrics[TOKEN_RATIO] = {"ratio": ratio, "low": low, "high": high}
-    return metrics
-
-
-def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw a forest plot: a panel for each metric, with a line for each benchmark and arm."""
-    from matplotlib.figure import Figure
-
-    metrics = [*dict.fromkeys(row["metric"] for row in rows)]
-    places = [*dict.fromkeys((row["benchmark"], row["arm"]) for row in rows)]
-    size = max(4.2, 3.3 * len(metrics)), 1.2 + 0.35 * len(places)
-    figure = Figure(size, layout="constrained")
-    axes = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
-    for axis, metric in zip(axes, metrics, strict=True):
-        value = "ratio" if metric == TOKEN_RATIO else "difference"
-        scale = 1 if metric in (TOKEN_RATIO, "tokens") else 100
-        for row in rows:
-            if row["metric"] == metric and row[value] is not None:
-                place = places.index((row["benchmark"], row["arm"]))
-                line = scale * np.array([row["low"], row[value], row["high"]], float)
-                axis.plot(line, [place] * 3, "ko-", markevery=[1])
-        axis.axvline(1 if metric == TOKEN_RATIO else 0, color="0.5", linewidth=0.8)
-        unit = " (points)" if scale == 100 else ""
-        axis.set(title=metric, xlabel="times as many" if value == "ratio" else value + unit)
-    names = [f"{benchmark}: {arm}".replace("$", r"\$") for benchmark, arm in places]
-    axes[0].set(yticks=range(len(places)), yticklabels=names, ylim=(len(places) - 0.5, -0.5))
-    base = str(rows[0]["base"]).replace("$", r"\$")
-    figure.suptitle(f"Against {base}, with intervals of 95 %", fontsize=11)
-    figure.savefig(path, dpi=130)

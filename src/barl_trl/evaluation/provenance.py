@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import collect_env
 from transformers.utils import cached_file
 from transformers.utils.hub import extract_commit_hash
 
@@ -75,11 +74,8 @@ def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any
         "platform": platform.platform(),
         "cpu": name[1].strip() if name else platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if platform.system() == "Linux" else os.cpu_count(),
-        "threads": torch.get_num_threads(),
         "memory_gib": round(memory / 2**30, 1),
         "gpus": [{"name": g.name, "memory_gib": round(g.total_memory / 2**30, 1)} for g in gpus],
-        "driver": collect_env.get_nvidia_driver_version(collect_env.run) if gpus else None,
-        "cuda": torch.version.cuda or torch.version.hip,
     }
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

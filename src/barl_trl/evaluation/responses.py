@@ -2,20 +2,22 @@
 
 import json
 import logging
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from huggingface_hub.errors import StrictDataclassError
 
 from .json_files import regular
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@strict  # whoever makes one gets an error for a value of another type
+@dataclass
 class Response:
     """A response to a problem, with the fields of its line in a response file.
 
@@ -47,12 +49,12 @@ class Response:
     tokens: int
     truncated: bool
     answer: str | None
-    reward: float
+    reward: float | int
     reason: str
-    drawing: Mapping[str, float] | None = None
-    messages: Sequence[Mapping[str, Any]] | None = None
-    token_ids: Sequence[int] | None = None
-    own_tokens: Sequence[int] | None = None
+    drawing: dict[str, Any] | None = None
+    messages: list[dict[str, Any]] | None = None
+    token_ids: list[int] | None = None
+    own_tokens: list[int] | None = None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -99,13 +101,13 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
                     if texts.setdefault(response.problem_id, asked) != asked:
                         raise ValueError(f"another problem {response.problem_id} stands before it.")
                     responses[response.key] = response
-            except (RecursionError, TypeError, ValueError) as error:
+            except (RecursionError, StrictDataclassError, TypeError, ValueError) as error:
                 is_ours = responses or line.startswith(head) or head.startswith(line)
                 if is_ours and not line.endswith(b"\n"):
                     break
                 raise ValueError(
                     f"{path}:{number} must be a response to {path.stem}, got "
-                    f"{line[:40].decode(errors='replace')!r} ({error})."
+                    f"{line[:40].decode(errors='replace')!r} ({error.__cause__ or error})."
                 ) from None
             size += len(line)
     return responses, size
@@ -114,46 +116,19 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
 def _response(line: str, benchmark: str) -> Response:
     """Return the response that a line holds; refuse what would fail later, or in silence."""
     response = Response(**json.loads(line))
-    for name, value in vars(response).items():
-        if not _CHECKS[name](value):
-            raise ValueError(f"{name} must not be {value!r:.40}")
-    if len(response.token_ids or ()) != len(response.own_tokens or ()):
-        raise ValueError("token_ids and own_tokens must be equally long.")
-    if response.benchmark != benchmark:
-        raise ValueError(f"it is one to {response.benchmark:.40}.")
+    json.dumps(vars(response), ensure_ascii=False).encode()  # no half of a surrogate pair
+    ids, own = response.token_ids or [], response.own_tokens or []
+    counts = [response.problem_id, response.sample, response.tokens, *ids]
+    rules = {
+        f"benchmark must be {benchmark}": response.benchmark == benchmark,
+        "reward must be 0 or 1": response.reward in (0, 1),
+        "numbers must lie between 0 and 2**24": all(0 <= n < 2**24 for n in counts),
+        "messages must have roles": all("role" in message for message in response.messages or ()),
+        "own_tokens must be a 0 or 1 for each token": len(ids) == len(own) and {*own} <= {0, 1},
+    }
+    for rule in [rule for rule, holds in rules.items() if not holds]:
+        raise ValueError(f"{rule}.")
     return response
-
-
-def _is_text(value: object) -> bool:
-    # JSON may escape half of a surrogate pair, which no file can hold
-    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
-
-
-def _is_below(bound: int, value: object) -> bool:
-    return type(value) is int and 0 <= value < bound
-
-
-def _is_message(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("role"), str)
-
-
-def _are_all(holds: Callable[[Any], bool], value: Any) -> bool:
-    return value is None or (isinstance(value, list) and all(map(holds, value)))
-
-
-_TEXTS = ("benchmark", "problem", "solution", "prompt", "response", "reason")
-_CHECKS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(_TEXTS, _is_text),
-    **dict.fromkeys(("problem_id", "sample", "tokens"), partial(_is_below, 2**31)),
-    "truncated": lambda value: isinstance(value, bool),
-    "answer": lambda value: value is None or _is_text(value),
-    "reward": lambda value: type(value) in (int, float) and value in (0, 1),
-    "drawing": lambda value: isinstance(value, dict | None),
-    "messages": partial(_are_all, _is_message),
-    "token_ids": partial(_are_all, partial(_is_below, 2**24)),
-    "own_tokens": partial(_are_all, partial(_is_below, 2)),
-}
-"""Field of a response -> what its value must fulfil."""
 
 
 def read_responses(

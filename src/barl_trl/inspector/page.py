@@ -30,17 +30,9 @@ SHARDS = ("[ab]-*.js", "index.js", "pairs.js", f"{FORMULAS}.js")
 _TITLE = "<title>barl inspect</title>"
 
 
-def page_files(folder: Path) -> list[Path]:
-    """Return the files of the page in a folder; no files if the folder has no such page."""
-    index = folder / "index.html"
-    if not index.is_file():
-        return []
-    with index.open(encoding="utf-8", errors="replace") as file:
-        if _TITLE not in file.read(2_000):
-            return []
-    assets = [folder / "assets" / name for name in (*_STYLES, *_SCRIPTS, *_LICENCES)]
-    shards = [path for pattern in SHARDS for path in (folder / "data").glob(pattern)]
-    return [index, *filter(Path.exists, assets), *shards]
+def is_page(index: Path) -> bool:
+    """Return whether a file is the `index.html` of such a page."""
+    return _TITLE in index.read_text(encoding="utf-8", errors="replace")[:2_000]
 
 
 def folder_page() -> str:

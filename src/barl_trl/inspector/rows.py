@@ -1,7 +1,8 @@
 """Records as JSON for the page: a rollout's line in the list, and its details."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise, takewhile
+from itertools import pairwise
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,18 +59,12 @@ def _shared_ends(prompts: Collection[str]) -> tuple[int, int]:
     """
     if len(prompts) < 2:
         return 0, 0
-    before = _common_beginning(prompts)
-    behind = _common_beginning([prompt[::-1] for prompt in prompts])[::-1]
+    before = commonprefix([*prompts])  # noqa: RUF071 (of characters)
+    behind = commonprefix([prompt[::-1] for prompt in prompts])[::-1]  # noqa: RUF071
     start = max(before.rfind(mark) for mark in "\n>") + 1
     ends = [place for place in map(behind.find, "\n<") if place >= 0]
     stop = len(behind) - min(ends, default=len(behind))
     return (start, stop) if start + stop < min(map(len, prompts)) else (0, 0)
-
-
-def _common_beginning(texts: Collection[str]) -> str:
-    """Return the longest text with which all texts begin."""
-    pairs = zip(min(texts), max(texts), strict=False)
-    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _group(

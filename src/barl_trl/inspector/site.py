@@ -50,23 +50,21 @@ class _Site:
 
     def __init__(self, output: Path):
         self.output = output
-        self._kept: dict[str, str] | None = {}
+        self._kept: dict[str, str] = {}
+        self._is_folder = False
 
     def write(self, name: str, text: str, rollouts: int) -> None:
         """Keep a shard in memory while the page may become a single file; later write it."""
-        if self._kept is None:
-            _replace(self.output / "data" / f"{name}.js", f'barl.receive("{name}",{text});\n')
-            return
         self._kept[name] = text
         size = sum(map(len, self._kept.values()))
-        if rollouts > SINGLE_FILE_ROLLOUTS or size > SINGLE_FILE_CHARACTERS:
-            kept, self._kept = self._kept, None
-            for shard in kept.items():
-                self.write(*shard, rollouts)
+        self._is_folder |= rollouts > SINGLE_FILE_ROLLOUTS or size > SINGLE_FILE_CHARACTERS
+        while self._is_folder and self._kept:
+            name, text = self._kept.popitem()
+            _replace(self.output / "data" / f"{name}.js", f'barl.receive("{name}",{text});\n')
 
     def finish(self, index: str) -> None:
         """Write the page, with its index."""
-        if self._kept is not None:
+        if not self._is_folder:
             page = single_page([*self._kept.items(), ("index", index)])
             _replace(self.output / "index.html", page)
             return

@@ -28,8 +28,6 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-from ..plausibility.elicitation import DEFAULT_ELICITATION as ELICITATION
-
 TINY_MODEL_DIR = Path(__file__).parents[1] / "assets" / "tiny-search"
 """Folder of the shipped model and tokenizer, for `from_pretrained`."""
 
@@ -187,18 +185,3 @@ def observation_likelihood(
                 if (text == line[1]) != is_right:
                     said[step][i] = -math.inf
     return output
-
-
-def parse_chain(completion: str) -> tuple[list[int], str | None]:
-    r"""Return the numbers that a completion tries, with repetition, and the answer that ends it.
-
-    The answer is None unless it stands at the very end, in the words of the elicitation.
-
-    >>> parse_chain("Try 8: 3*8 + 7 = 31, no.\nTry 8: 3*8" + ELICITATION + "{10}.")
-    ([8], '10')
-    """
-    # The newline in front of an answer without any tries may be the prompt's last.
-    chain, asked, answer = ("\n" + completion).rpartition(ELICITATION + "{")
-    answered = bool(asked) and re.fullmatch(r"\d+\}\.", answer) is not None
-    tried = [int(number) for number in _TRY.findall(chain if answered else completion)]
-    return tried, answer.removesuffix("}.") if answered else None

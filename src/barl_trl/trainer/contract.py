@@ -98,11 +98,8 @@ def _changes(package: str, own_fields: Collection[str]) -> Iterator[str]:
         for name, expected in functions.items() if owner.startswith(f"{package}.") else ():
             if (function := _imported(f"{owner}.{name}")) is None:
                 yield f"{owner}.{name} is gone"
-                continue
-            parameters = [p for p in signature(function).parameters.values() if p.name != "self"]
-            if not _fit(parameters, expected):
-                names = ", ".join(parameter.name for parameter in parameters)
-                yield f"{owner}.{name} takes ({names}), not ({', '.join(expected.split())})"
+            elif not _fit([*signature(function).parameters.values()], expected):
+                yield f"{owner}.{name} takes {signature(function)}, not ({expected})"
     for path, names in _NAMES.items() if package == "trl" else ():
         present = _names(_imported(path) or object)
         yield from (f"{path}.{name} is gone" for name in names.split() if name not in present)
@@ -122,6 +119,7 @@ def _imported(path: str) -> Any:
 def _fit(parameters: Sequence[Parameter], expected: str) -> bool:
     """Return whether parameters are as a text of `_PARAMETERS` expects them."""
     leading, may_go_on = expected.removesuffix("...").split(), expected.endswith("...")
+    parameters = [parameter for parameter in parameters if parameter.name != "self"]
     names, others = [p.name for p in parameters[: len(leading)]], parameters[len(leading) :]
     variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     is_free = all(p.default is not Parameter.empty or p.kind in variable for p in others)

@@ -1,13 +1,15 @@
 """Rollouts as traces: what arrives of the records, and the form that other tools read."""
 
 import json
+import runpy
+import sys
 
 import numpy as np
 import pytest
+from examples.verifiers_traces import TRACES, messages_of, write_verifiers
 
-from barl_trl.inspector.traces import TRACES, messages_of, write_verifiers
-
-from .rollouts import make_record, record_agents, write_run
+from ..inspector.rollouts import make_record, record_agents, write_run
+from ..paths import ROOT
 
 # The fields of verifiers 0.4.0 that are written, from its wheel (in v1: episode.py, trace.py,
 # graph.py, types.py, task.py). `verifiers.v1.utils.trace_store.read_episodes` of that version read
@@ -157,9 +159,12 @@ def test_cut_off_missing_and_infinite(tmp_path):
     assert reasons == ["length", "stop"]
 
 
-def test_an_earlier_export_is_replaced_and_a_file_of_others_is_not(tmp_path):
+def test_an_earlier_export_is_replaced_and_a_file_of_others_is_not(tmp_path, monkeypatch):
     write_run(tmp_path, steps=[0])
-    assert [write_verifiers(tmp_path / "beliefs", tmp_path, "mine") for _ in range(2)] == [12, 12]
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path), "--output", str(tmp_path)])
+    for _ in range(2):
+        runpy.run_path(str(ROOT / "examples" / "verifiers_traces.py"), run_name="__main__")
+        assert len((tmp_path / TRACES).read_text().splitlines()) == 12
     (tmp_path / TRACES).write_text('{"id": "theirs"}\n')
     with pytest.raises(ValueError, match=r"traces\.jsonl of others"):
         write_verifiers(tmp_path / "beliefs", tmp_path, "mine")

@@ -1,19 +1,20 @@
-"""Rollouts as traces, a file that verifiers and prime-rl read.
+"""Write the rollouts of a run with `log_beliefs` as traces, which verifiers and prime-rl read.
+
+    python examples/verifiers_traces.py outputs/mine  # writes outputs/mine/inspect/traces.jsonl
 
 The format is that of verifiers 0.4.0 (`verifiers.v1`: `Episode`, `Trace`, `MessageNode`; version 1
 of its schema). The package is not needed to write the file.
 """
 
+import argparse
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..trainer.records import SCHEMA, read_file, record_files
-from .derived import own_tokens
-from .rows import rounded
+from barl_trl.trainer.records import FOLDER, SCHEMA, read_file, record_files
 
 TRACES = "traces.jsonl"
 """Name of the file that verifiers reads in the folder of a run."""
@@ -107,6 +108,18 @@ def write_verifiers(folder: Path, output: Path, run: str) -> int:
     return number
 
 
+def own_tokens(record: Mapping[str, Any]) -> list[bool]:
+    """Return whether the model wrote each token of a rollout."""
+    return [bool(own) for own in record["own_tokens"] or [1] * len(record["tokens"])]
+
+
+def rounded(value: Any) -> Any:
+    """Return numbers as JSON can hold them: None for numbers that are not finite."""
+    if isinstance(value, list):
+        return [*map(rounded, value)]
+    return None if value is None or not math.isfinite(value) else round(value, 6)
+
+
 def _is_ours(path: Path) -> bool:
     beginning = _line({"env": _ENV})[:-1].encode()
     with path.open("rb") as file:
@@ -163,12 +176,12 @@ def _nodes(record: Mapping[str, Any], messages: Sequence[_Message]) -> list[dict
             "message": message.body,
             "sampled": is_model,
             "token_ids": record["token_ids"][message.tokens],
-            "mask": is_models.tolist(),
+            "mask": is_models,
         }
         columns = {"advantages": "token_weights", "trainer_logprobs": "token_logps"}
         for name, column in columns.items():
             if is_model and record[column] is not None:
-                node[name] = rounded(np.asarray(record[column][message.tokens])[is_models], 6)
+                node[name] = rounded([*compress(record[column][message.tokens], is_models)])
         nodes.append(node)
     return nodes
 
@@ -188,7 +201,7 @@ def _rewards(
     record: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> dict[str, tuple[float | None, float]]:
     """Return reward, or None, and weight of each reward function."""
-    rewards = rounded(record["rewards"], 6)
+    rewards = rounded(record["rewards"])
     names = metadata.get("reward_names") or [f"reward_{n}" for n in range(len(rewards))]
     weights = metadata.get("reward_weights") or [1.0] * len(rewards)
     return dict(zip(names, zip(rewards, weights, strict=False), strict=False))
@@ -200,5 +213,19 @@ def _info(record: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, A
     for field in SCHEMA:
         if field.name not in _PLACED:
             is_number = "float" in str(field.type)
-            info[field.name] = rounded(record[field.name], 6) if is_number else record[field.name]
+            info[field.name] = rounded(record[field.name]) if is_number else record[field.name]
     return {name: value for name, value in info.items() if value is not None}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("run", type=Path, help="a run, or a folder of records")
+    parser.add_argument("--output", type=Path, help="folder of the file, if not RUN/inspect")
+    args = parser.parse_args()
+    run, output = args.run.resolve(), args.output or args.run / "inspect"
+    records = run / FOLDER if (run / FOLDER).exists() else run
+    print(f"{write_verifiers(records, output, run.name):,} rollouts in {output / TRACES}")
+
+
+if __name__ == "__main__":
+    main()
