@@ -5,6 +5,8 @@ Hypothesis 0 is the truth.
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 
 def progress_rewards(ell):
     return [
@@ -286,6 +288,25 @@ def likelihood(rollouts):
     return [[r.log_plausibilities[-1]] * len(r.logps) for r in rollouts]
 
 
+def fitted_to_belief(values, rollouts, i, t):
+    """What other prompts' values say of a state with such a belief: by the rows of a ridge, solved
+    with a row for each penalty; None without other prompts.
+    """
+
+    def features(r, t):
+        known = [entropy(r.belief[t]), max(r.belief[t]), t / 10]
+        return [*known, *(x * x for x in known), known[0] * known[2], known[1] * known[2]]
+
+    others = [j for j, r in enumerate(rollouts) if r.is_judged and r.group != rollouts[i].group]
+    seen = [(features(rollouts[j], s), x) for j in others for s, x in enumerate(values[j])]
+    if not seen:
+        return None
+    x, y = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
+    rows = np.vstack([x - x.mean(axis=0), np.eye(x.shape[1])])
+    slopes = np.linalg.lstsq(rows, np.append(y - y.mean(), [0.0] * x.shape[1]), rcond=None)[0]
+    return float(y.mean() + (features(rollouts[i], t) - x.mean(axis=0)) @ slopes)
+
+
 def subtract_baseline(values, rollouts, baseline):
     judged = [i for i, r in enumerate(rollouts) if r.is_judged]
 
@@ -295,6 +316,9 @@ def subtract_baseline(values, rollouts, baseline):
     def subtracted(i, t):
         group = [j for j in judged if rollouts[j].group == rollouts[i].group]
         others = [j for j in group if j != i]
+        if baseline == "belief":
+            fitted = fitted_to_belief(values, rollouts, i, t)
+            return mean([of_rollout(j) for j in others]) if fitted is None else fitted
         if baseline == "step" and t == len(values[i]) - 1:
             return mean([values[j][-1] for j in others])
         have_step = [j for j in others if t < len(values[j]) - 1]

@@ -14,7 +14,7 @@ from barl_trl.credit import CREDITS, find_credit
 from barl_trl.credit.barl import barl, hypothesis_outcomes, progress
 from barl_trl.credit.baselines import subtract_baseline
 from barl_trl.credit.bayes import bayes, expected_outcomes
-from barl_trl.credit.belief_critic import _fitted_critic, belief_critic
+from barl_trl.credit.belief_critic import belief_critic, fitted_critic
 from barl_trl.credit.delta_belief import delta_belief
 from barl_trl.credit.gae import gae, gae_posterior
 from barl_trl.credit.information_gain import information_gain
@@ -250,7 +250,8 @@ def test_with_a_flat_belief_and_lambda_1_behind_leave_one_out_it_is_rloo(estimat
 
 def critic_of(rollouts):
     batch = scored(rollouts)
-    return _fitted_critic(batch.truth_plausibility[..., None], batch.outcomes, batch)
+    returns = batch.outcomes[:, None].expand(batch.state_mask.shape)
+    return fitted_critic(batch.truth_plausibility[..., None], returns, batch)
 
 
 @settings(max_examples=15)

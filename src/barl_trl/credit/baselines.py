@@ -3,9 +3,11 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..posterior import StepValues
-from .rollouts import ScoredRollouts, group_sums
+from .belief_critic import belief_features, fitted_critic
+from .rollouts import ScoredRollouts, at_last_state, group_sums
 
 
 def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline: str) -> StepValues:
@@ -21,7 +23,9 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
             `"group"` the mean over the prompt's rollouts. `"leave_one_out"` subtracts the mean over
             the prompt's other rollouts, which leaves the gradient unbiased. `"step"` subtracts the
             mean of the values that the prompt's other rollouts have at the same step, or at their
-            end; where none has such a step, it subtracts what `"leave_one_out"` does.
+            end; where none has such a step, it subtracts what `"leave_one_out"` does. `"belief"`
+            subtracts a fit to the values of the batch's other prompts, by [`fitted_critic`] on
+            [`belief_features`]; with one prompt, it subtracts what `"leave_one_out"` does.
 
     Returns:
         Values; 0 in padding and where a rollout is not judged.
@@ -41,11 +45,11 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
     elif baseline == "group":
         total, count = (group_sums(x, rollouts.groups) for x in (means, judged.to(means.dtype)))
         of_steps = of_closing = total / count.clamp(min=1)
-    elif baseline in ("leave_one_out", "step"):
+    elif baseline in ("leave_one_out", "step", "belief"):
         of_steps = of_closing = _of_others(means, judged.to(means.dtype), rollouts)[0]
     else:
         raise ValueError(
-            "baseline must be 'none', 'batch', 'group', 'leave_one_out' or 'step', got "
+            "baseline must be 'none', 'batch', 'group', 'leave_one_out', 'step' or 'belief', got "
             f"{baseline!r}: 'leave_one_out' is RLOO's."
         )
     of_steps = of_steps[:, None].expand_as(steps)
@@ -54,6 +58,10 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
         same_step, others = _of_others(steps, exists.to(steps.dtype), rollouts)
         of_steps = torch.where(others > 0, same_step, of_steps)
         of_closing = _of_others(closing, judged.to(closing.dtype), rollouts)[0]
+    if baseline == "belief":
+        fitted, others = _fitted(StepValues(steps, closing), rollouts)
+        of_steps = torch.where(others[:, None] > 0, fitted.steps, of_steps)
+        of_closing = torch.where(others > 0, fitted.closing, of_closing)
     return StepValues(
         (steps - of_steps) * (rollouts.step_mask & judged[:, None]), (closing - of_closing) * judged
     )
@@ -68,3 +76,15 @@ def _of_others(
     others = group_sums(weights, rollouts.groups) - weights
     total = group_sums(values * weights, rollouts.groups) - values * weights
     return total / others.clamp(min=1), others
+
+
+def _fitted(
+    values: StepValues, rollouts: ScoredRollouts
+) -> tuple[StepValues, Float[Tensor, " batch"]]:
+    """Return what the belief predicts of values, and how many rollouts of other prompts say it."""
+    last = rollouts.state_mask.sum(dim=1, keepdim=True) - 1
+    of_states = pad(values.steps, (0, 1)).scatter(1, last, values.closing[:, None])
+    fitted = fitted_critic(belief_features(rollouts), of_states, rollouts).to(values.steps.dtype)
+    judged = rollouts.is_judged.to(fitted.dtype)
+    others = judged.sum() - group_sums(judged, rollouts.groups)
+    return StepValues(fitted[:, :-1], at_last_state(fitted, rollouts.state_mask)), others

@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..posterior import StepValues
 from .bayes import belief_entropy, expected_outcomes
@@ -42,30 +43,42 @@ def belief_critic(
         w = rollouts.belief
         features = torch.stack([w[..., 0], w.amax(dim=-1), belief_entropy(rollouts)], dim=-1)
         ends = expected_outcomes(rollouts)
-    critic = _fitted_critic(features, ends, rollouts)
+    critic = fitted_critic(features, ends[:, None].expand(features.shape[:2]), rollouts)
     if bootstrap_cut_off:
         last = at_last_state(critic, rollouts.state_mask)
         ends = torch.where(rollouts.is_cut_off, last, ends)
     return advantages(critic, ends, rollouts.state_mask, gae_lambda)
 
 
-def _fitted_critic(
+def belief_features(rollouts: ScoredRollouts) -> Float[Tensor, "batch state feature"]:
+    """Return what a baseline reads of the belief at each state.
+
+    It is the entropy, the largest mass, the number of the state in tens, their squares, and the
+    products of that number with the others. Rollouts without hypotheses have the number alone.
+    """
+    largest = pad(rollouts.belief, (0, 1)).amax(dim=-1)
+    number = torch.arange(largest.shape[1], device=largest.device).to(largest) / 10
+    known = torch.stack([belief_entropy(rollouts), largest, number.expand_as(largest)], dim=-1)
+    return torch.cat([known, known**2, known[..., :2] * known[..., 2:]], dim=-1)
+
+
+def fitted_critic(
     features: Float[Tensor, "batch state feature"],
-    ends: Float[Tensor, " batch"],
+    returns: Float[Tensor, "batch state"],
     rollouts: ScoredRollouts,
 ) -> Float[Tensor, "batch state"]:
-    """Regress the rollouts' ends on features of the states, for each prompt on all other prompts.
+    """Regress returns on features of the states, for each prompt on all other prompts.
 
     The fit is by least squares over states, with a ridge penalty of 1 on the slopes. It is 0 in
     padding.
 
     Args:
         features: Features of each state.
-        ends: What each rollout is worth at its end.
+        returns: What the rollout earned from each state on.
         rollouts: The rollouts.
     """
     exists = (rollouts.state_mask & rollouts.is_judged[:, None]).double()[..., None]
-    x, v = features.double() * exists, ends.double()[:, None, None] * exists
+    x, v = features.double() * exists, returns.double()[..., None] * exists
     products = x[..., :, None] * x[..., None, :]
 
     def of_others(values: Float[Tensor, "batch state *rest"]) -> Float[Tensor, "batch *rest"]:

@@ -20,7 +20,7 @@ class Credit(NamedTuple):
     none, which costs no forward pass."""
     answer_likelihood: Literal["mean", "sum", "token_mean"] = "mean"
     """How an answer's tokens make its plausibility."""
-    credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] = "none"
+    credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step", "belief"] = "none"
     """What is subtracted from the values of steps."""
     value_normalization: Literal["batch", "group", "none"] = "batch"
     """Over which tokens the values are whitened."""

@@ -151,11 +151,12 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         "(`information_gain`), `gae_lambda` (`gae`, `gae_posterior`, `belief_critic`), "
         "`bootstrap_cut_off` (`belief_critic`), `information_weight` (`bayes`), or those of your "
         "own. A mapping in a recipe; on a command line `--credit_options '{\"gae_lambda\": 0.9}'`.")
-    credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] | None = option(
-        None,
+    credit_baseline: Literal[
+        "none", "batch", "group", "leave_one_out", "step", "belief"] | None = option(None,
         "Mean that is subtracted from the steps' weights before whitening: that of the `batch`, of "
-        "the prompt's `group`, of the prompt's other rollouts (`leave_one_out`), or of all "
-        "weights at the same `step`. None: the credit's own (`barl`: `none`).")
+        "the prompt's `group`, of the prompt's other rollouts (`leave_one_out`), of theirs at the "
+        "same `step`, or what the other prompts' weights say of steps with such a `belief`. None: "
+        "the credit's own (`barl`: `none`).")
 
     # Agents
     max_result_chars: int = option(100_000,
@@ -256,7 +257,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         names = ("answer_likelihood", "credit_baseline", "value_normalization")
         changed = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         is_whole = self.belief == "task" or (self.belief == "both" and credit.hypotheses == "truth")
-        if is_whole:  # the task's belief is over all hypotheses
+        is_read = (self.credit_baseline or credit.credit_baseline) == "belief"
+        if is_whole or is_read:  # the task's belief is over all hypotheses
             changed["hypotheses"] = "rollouts"
         if self.credit == "belief_critic" and self.belief != "model":
             changed["replaces_outcome"] = True
