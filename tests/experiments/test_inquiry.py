@@ -1,5 +1,6 @@
 """The games of finding out: replies, beliefs, controls; and the experiment in short."""
 
+import itertools
 import json
 import math
 import random
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 from barl_trl.credit.bayes import bayes
 from barl_trl.synthetic import number as shipped
 from experiments import tools
-from experiments.inquiry import arms, pretrained
+from experiments.inquiry import arms, parts, pretrained
 from experiments.inquiry.__main__ import main
 from experiments.inquiry.dialogue import DIALOGUES
 from experiments.inquiry.environments import NumberGame
 from experiments.inquiry.inquiry import animals, code, letter_marks, number, words
 from experiments.inquiry.references import greedy_question, optimal_number_accuracy, reference_play
+from experiments.inquiry.training import Scale, Setting
 
 from ..credit.scored import batches, check, rows, scored
 from ..tiny import tiny_model, tiny_tokenizer
@@ -91,6 +93,34 @@ def test_the_experiment_in_short(tmp_path):
     found = {of.pop("path"): of for of in map(json.loads, lines.read_text().splitlines())}
     assert found["number64/long/bayes-1-step-tuned-31.json"] == record
     assert found["earlier"] == {"seed": 7} and len(found) == 7  # 4 of tuning, 2 reported
+
+
+def test_tuning_chooses_the_weight_and_the_best_rival_gets_the_other_rate(tmp_path):
+    def reach(game, condition, name, accuracy):
+        path = tmp_path / game / condition / f"{name}.json"
+        tools.write_json(path, {"final": {"accuracy": accuracy}})
+
+    reached = {"0": (0.5, 0.54), "0.3": (0.57, 0.5), "1": (0.575, 0.2)}
+    for game, seed in itertools.product(("number", "number64", "animals"), (101, 102, 103)):
+        for (c, pair), n in itertools.product(reached.items(), (0, 1)):
+            reach(game, "tuning", f"bayes-{c}-step-{n}-{seed}", pair[n] + 0.1 * (seed - 102))
+        for arm in ("rloo", "grpo"):
+            reach(game, "tuning", f"{arm}-0-{seed}", 0.3)
+            reach(game, "tuning", f"{arm}-1-{seed}", 0.4)
+    assert parts.chosen_weight(tmp_path) == "bayes-0.3-step"  # within a point of the highest
+    part, scale = parts.PARTS["number-long"], Scale()
+    assert parts.recheck_jobs(tmp_path, part, scale) == []
+    for seed, arm in itertools.product((31, 32, 33), ("rloo", "grpo")):
+        reach("number", "long", f"{arm}-tuned-{seed}", {"rloo": 0.45, "grpo": 0.4}[arm])
+    jobs = parts.recheck_jobs(tmp_path, part, scale)
+    assert [(job.path.name, job.arguments[4]) for job in jobs] == [
+        (f"rloo-other-{seed}.json", Setting(5e-4, 0.0)) for seed in (31, 32, 33)
+    ]
+    for accuracy, rate, label in ((0.44, 1e-3, "tuned"), (0.46, 5e-4, "other")):
+        for job in jobs:
+            tools.write_json(job.path, {"final": {"accuracy": accuracy}})
+        *_, job = parts.reported_jobs(tmp_path, part, ["grpo", "rloo"], 10, scale)
+        assert (job.path.name, job.arguments[4].learning_rate) == (f"rloo-{label}-40.json", rate)
 
 
 @pytest.mark.slow
