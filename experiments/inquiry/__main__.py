@@ -1,6 +1,7 @@
 """`python -m experiments.inquiry`: arms trained on the games of finding out, and their report."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..tools import collect, run_jobs
@@ -63,16 +64,32 @@ def main(argv: list[str] | None = None) -> None:
                 jobs = [*reported_jobs(folder, part, arms, options.seeds, scale)]
                 run_jobs(part.title, jobs, options.processes)
     if options.veto is not None:
-        for arm in options.veto or [chosen_weight(folder)]:
-            if arm == WEIGHTS[0]:
-                continue  # no weight
-            arms = [arm, WEIGHTS[0]]
-            run_jobs(f"Veto of {arm}", veto_jobs(folder, arms, scale), options.processes)
-            for condition, points in veto(folder, arms).items():
-                print(f"{arm} less {WEIGHTS[0]}, {condition}: {points:+.1f} points")
+        run_veto(folder, options.veto, scale, options.processes)
     if options.collect:
         collect(folder, options.collect)
     print(f"In {folder}: {report.write(folder).name}, and each training's file.")
+
+
+def run_veto(folder: Path, arms: Sequence[str], scale: Scale, processes: int | None) -> None:
+    """Train what may veto the information weight of arms, and say what it says.
+
+    Args:
+        folder: Folder of the trainings.
+        arms: The arms; none: the one that tuning chose.
+        scale: How much is run.
+        processes: Trainings at a time.
+    """
+    parts, tried = ([PARTS["number-long"]], arms) if arms else (LONG_PARTS, WEIGHTS)
+    for part in parts:
+        run_jobs(f"{part.title}, tuning", tuning_jobs(folder, part, tried, scale), processes)
+    for arm in arms or [chosen_weight(folder)]:
+        print(f"{arm}:")
+        if arm == WEIGHTS[0]:
+            continue  # it has no weight
+        pair = [arm, WEIGHTS[0]]
+        run_jobs(f"Veto of {arm}", veto_jobs(folder, pair, scale), processes)
+        for condition, points in veto(folder, pair).items():
+            print(f"  less {WEIGHTS[0]}, {condition}: {points:+.1f} points")
 
 
 if __name__ == "__main__":

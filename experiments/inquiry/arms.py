@@ -27,6 +27,8 @@ class Arm:
     """Whether the credit reads what else might have been replied."""
     weight_falls: bool = False
     """Whether the information weight falls to 0 over training, by equal parts at each step."""
+    taught: float = 0.0
+    """Weight of the cross-entropy of the answer to the last belief."""
 
 
 def _task(title: str, credit: str, *, needs_truth: bool = True, **fields: Any) -> Arm:
@@ -75,6 +77,11 @@ ARMS = {
         _bayes(1.0, "step"),
         title="Bayes return, c falls from 1 to 0, baseline step",
         weight_falls=True,
+    ),
+    "bayes-1-step-taught": replace(
+        _bayes(1.0, "step"),
+        title="Bayes return, c = 1, baseline step, taught to conclude",
+        taught=0.3,
     ),
     "bayes-1-belief": _bayes(1.0, "belief"),
     "ahead-own": _ahead("looking ahead: information expected of the question", "looking_ahead"),

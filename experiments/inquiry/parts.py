@@ -22,6 +22,7 @@ IN_CONDITIONS = ("grpo", "bayes-0.3")
 LONG = (
     *("rloo", "grpo", "bayes-0.3", "bayes-0-step", "bayes-0.3-step", "bayes-1-step"),
     *("bayes-1-falls", "bayes-1-belief", "ahead-own", "ahead-value", "belief_critic"),
+    "bayes-1-step-taught",
 )
 """Arms of the trainings of 800 steps."""
 RIVALS = ("rloo", "grpo")

@@ -3,8 +3,10 @@
 import operator
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,9 @@ from barl_trl import BARLConfig, BARLTrainer
 from ..tools import write_json
 from .ahead import observation_likelihood
 from .arms import ARMS
-from .environments import model_dir
+from .environments import GAMES, model_dir
 from .games import BUDGETS, CONDITIONS, make_task
+from .taught import TaughtTrainer
 
 GROUP = 8
 EVALUATIONS = 8
@@ -109,9 +112,15 @@ def run_into(
             seed=seed,
             **fields,
         )
-        trainer = BARLTrainer(
+        trainer_of: Callable[..., BARLTrainer] = BARLTrainer
+        rewards: Any = task.rewards
+        if chosen.taught:
+            texts = GAMES[game].inquiry.hypotheses
+            trainer_of = partial(TaughtTrainer, hypotheses=texts, weight=chosen.taught)
+            (rewards,) = rewards
+        trainer = trainer_of(
             str(model_dir(game)),
-            task.rewards,
+            rewards,
             args,
             Dataset.from_list(task.rows),
             eval_dataset=Dataset.from_list(task.test_rows[: scale.tests]),

@@ -4,22 +4,27 @@ import itertools
 import json
 import math
 import random
+import re
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barl_trl import BARLTrainer
 from barl_trl.credit.bayes import bayes
 from barl_trl.synthetic import number as shipped
 from experiments import tools
-from experiments.inquiry import arms, parts, pretrained
+from experiments.inquiry import arms, parts, pretrained, training
 from experiments.inquiry.__main__ import main
 from experiments.inquiry.dialogue import DIALOGUES
 from experiments.inquiry.environments import NumberGame
 from experiments.inquiry.inquiry import animals, code, letter_marks, number, words
 from experiments.inquiry.references import greedy_question, optimal_number_accuracy, reference_play
+from experiments.inquiry.taught import TaughtTrainer
 from experiments.inquiry.training import Scale, Setting
 
 from ..credit.scored import batches, check, rows, scored
@@ -121,6 +126,52 @@ def test_tuning_chooses_the_weight_and_the_best_rival_gets_the_other_rate(tmp_pa
             tools.write_json(job.path, {"final": {"accuracy": accuracy}})
         *_, job = parts.reported_jobs(tmp_path, part, ["grpo", "rloo"], 10, scale)
         assert (job.path.name, job.arguments[4].learning_rate) == (f"rloo-{label}-40.json", rate)
+
+
+class Compared(TaughtTrainer):
+    """Compares the gradient of what is taught with one that is computed rollout by rollout."""
+
+    found = None
+
+    def compute_loss(self, model, inputs, *others, **more):
+        taught = super().compute_loss(model, inputs, *others, **more)
+        if not model.training:
+            return taught
+        plain = BARLTrainer.compute_loss(self, model, inputs, *others, **more)
+        wanted = sum(map(partial(self.of_rollout, model, inputs), range(len(inputs["prompt_ids"]))))
+        wanted = 0.3 * wanted / inputs["completion_mask"].mul(inputs["tool_mask"]).sum()
+        weights = [*model.parameters()]
+        kinds = (taught - plain, wanted)
+        type(self).found = [torch.autograd.grad(x, weights, retain_graph=True) for x in kinds]
+        return taught
+
+    def of_rollout(self, model, inputs, n):
+        parts = ("prompt", "completion")
+        ids = [inputs[f"{part}_ids"][n][inputs[f"{part}_mask"][n].bool()] for part in parts]
+        text = self.processing_class.decode(torch.cat(ids))
+        asked = re.findall(r'{"number": (\d+)}.*?<tool_response>\n(yes|no)\n', text, re.DOTALL)
+        possible = [
+            k for k in range(1, 17) if all((k >= int(q)) == (reply == "yes") for q, reply in asked)
+        ]
+        before, box, answer = text.rpartition("\\boxed{")
+        if not box or not re.match(r"\d+}", answer):
+            return 0.0
+        prefix = self.processing_class.encode(before + box)
+        logs = model(torch.tensor([prefix])).logits[0, -1].log_softmax(-1)
+        tokens = self.processing_class.convert_tokens_to_ids([*map(str, possible)])
+        return -logs[tokens].mean()
+
+
+def test_what_is_taught_is_the_belief_at_the_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "TaughtTrainer", Compared)
+    monkeypatch.setattr(training, "EVALUATIONS", 1)
+    scale = Scale(steps=0.005, tests=8, final_tests=8, rollouts=16)
+    training.run_into(
+        tmp_path / "a.json", "number", "many", "bayes-1-step-taught", 3, Setting(1e-3, 0.0), scale
+    )
+    for taught, wanted in zip(*Compared.found, strict=True):
+        torch.testing.assert_close(taught, wanted, atol=1e-6, rtol=1e-4)
+    assert max(part.abs().max() for part in Compared.found[1]) > 1e-3
 
 
 @pytest.mark.slow
