@@ -2,31 +2,27 @@
 
 import itertools
 import math
+from functools import cache
 
-import numpy as np
 import pytest
 import torch
 
 from barl_trl.credit.token_weights import weigh_steps
 from experiments.inquiry import ahead
-from experiments.inquiry.environments import InquiryEnvironment
 from experiments.inquiry.inquiry import Inquiry, number
 
 from ..credit.scored import scored
 from ..reference import Rollout
 
-GAME = Inquiry(
-    "Which?", ("a", "b", "c"), ("is it a", "is it c"), lambda q, h: str(q[-1] == h), error_rate=0.2
-)
-TURNS = 2
+HYPOTHESES, QUESTIONS, TURNS = ("a", "b", "c"), ("is it a", "is it c"), 2
+GAME = Inquiry("Which?", HYPOTHESES, QUESTIONS, lambda q, h: str(q[-1] == h), error_rate=0.2)
+FLAT = (1 / 3,) * 3
 
 
 def bayes_rule(belief, question, reply):
     """p(reply | belief), and the belief behind it."""
-    joint = [
-        b * (0.8 if str(question[-1] == h) == reply else 0.2)
-        for b, h in zip(belief, GAME.hypotheses, strict=True)
-    ]
+    likely = [0.8 if str(question[-1] == h) == reply else 0.2 for h in HYPOTHESES]
+    joint = [b * p for b, p in zip(belief, likely, strict=True)]
     return sum(joint), tuple(x / sum(joint) for x in joint)
 
 
@@ -35,173 +31,120 @@ def key(turn, belief):
     return turn, tuple(round(b, 9) for b in belief)
 
 
-def histories():
-    """Each way to play: beliefs, questions with replies, and the hypothesis that is answered."""
-    going = [([(1 / 3,) * 3], [])]
-    for turn in range(TURNS + 1):
-        for beliefs, heard in going:
-            yield from ((beliefs, heard, answer) for answer in range(3))
-        asked = [*itertools.product(GAME.questions, GAME.replies)] if turn < TURNS else []
-        going = [
-            ([*beliefs, bayes_rule(beliefs[-1], *one)[1]], [*heard, one])
-            for beliefs, heard in going
-            for one in asked
-        ]
+def histories(beliefs=(FLAT,), heard=()):
+    """Each way to play on: beliefs, questions with replies, and the hypothesis that is answered."""
+    yield from ((beliefs, heard, answer) for answer in range(3))
+    for one in itertools.product(QUESTIONS, GAME.replies) if len(heard) < TURNS else ():
+        yield from histories((*beliefs, bayes_rule(beliefs[-1], *one)[1]), (*heard, one))
 
 
-@pytest.fixture(scope="module")
-def plays():
-    return [*histories()]
+PLAYS = [*histories()]
+torch.manual_seed(0)
+LOGITS = {  # of 2 questions and 3 answers
+    one: torch.randn(5, dtype=torch.float64, requires_grad=True)
+    for one in dict.fromkeys(key(t, b) for beliefs, *_ in PLAYS for t, b in enumerate(beliefs))
+}
 
 
-@pytest.fixture(scope="module")
-def logits(plays):
-    """Of 2 questions and 3 answers in each state; with no turn left, of the answers."""
-    torch.manual_seed(0)
-    states = dict.fromkeys(key(t, b) for beliefs, *_ in plays for t, b in enumerate(beliefs))
-    return {one: torch.randn(5, dtype=torch.float64, requires_grad=True) for one in states}
+def log_policy(turn, belief, action):
+    allowed = slice(0 if turn < TURNS else 2, 5)
+    return LOGITS[key(turn, belief)][action] - LOGITS[key(turn, belief)][allowed].logsumexp(0)
 
 
-def log_policy(logits, turn, belief):
-    own = logits[key(turn, belief)]
-    return own.log_softmax(0) if turn < TURNS else torch.cat([own[:2] * 0, own[2:].log_softmax(0)])
-
-
-def value(logits, turn, belief):
+def value(turn, belief):
     """The probability to find the secret from here on, by recursion."""
-    policy = log_policy(logits, turn, belief).exp()
-    total = sum(policy[2 + i] * b for i, b in enumerate(belief))
-    if turn < TURNS:
-        for i, question in enumerate(GAME.questions):
-            for reply in GAME.replies:
-                p, then = bayes_rule(belief, question, reply)
-                total = total + policy[i] * p * value(logits, turn + 1, then)
+    total = sum(log_policy(turn, belief, 2 + i).exp() * b for i, b in enumerate(belief))
+    for one in itertools.product(QUESTIONS, GAME.replies) if turn < TURNS else ():
+        p, then = bayes_rule(belief, *one)
+        asked = log_policy(turn, belief, QUESTIONS.index(one[0])).exp()
+        total = total + asked * p * value(turn + 1, then)
     return total
 
 
-def actions(play):
-    _, heard, answer = play
-    return [*(GAME.questions.index(question) for question, _ in heard), 2 + answer]
+def gradient_of(total):
+    parts = torch.autograd.grad(total, [*LOGITS.values()], retain_graph=True)
+    return torch.cat([part.flatten() for part in parts])
 
 
-def likelihood(logits, play):
-    """Probability of a play over secrets, replies and the policy."""
-    beliefs, heard, _ = play
+@cache
+def scores_of(n):
+    """Probability of a play over secrets, replies and the policy; log-policy of its actions."""
+    beliefs, heard, answer = PLAYS[n]
+    actions = [*(QUESTIONS.index(question) for question, _ in heard), 2 + answer]
+    logs = [log_policy(t, beliefs[t], action) for t, action in enumerate(actions)]
     of_replies = math.prod(bayes_rule(beliefs[t], *one)[0] for t, one in enumerate(heard))
-    chosen = [log_policy(logits, t, beliefs[t])[a] for t, a in enumerate(actions(play))]
-    return of_replies * sum(chosen).exp().item()
+    return of_replies * sum(logs).exp().item(), logs
+
+
+def error(weights):
+    """How far the expected gradient is from the true one; `weights` of the turns of each play."""
+    total = 0.0
+    for n, of_turns in enumerate(weights):
+        chance, logs = scores_of(n)
+        total = total + chance * sum(w * x for w, x in zip(of_turns, logs, strict=True))
+    return (gradient_of(total) - gradient_of(value(0, FLAT))).abs().max().item()
 
 
 def told(plays):
     """Tell the module what they asked, as the trainer does; return the rollouts."""
-    steps = [
-        [
-            [
-                {
-                    "role": "assistant",
-                    "tool_calls": [{"function": {"arguments": {"it": question}}}],
-                },
-                {"role": "tool", "content": reply},
-            ]
-            for question, reply in heard
-        ]
-        for _, heard, _ in plays
+    questions = [[question for question, _ in heard] for _, heard, _ in plays]
+    ahead._last[:] = [ahead.Asked(GAME, [HYPOTHESES] * len(plays), questions)]
+    return [
+        Rollout(n, [[math.log(b) for b in of] for of in beliefs], member=answer, beta=0.0)
+        for n, (beliefs, _, answer) in enumerate(plays)
     ]
-    logs = ahead.observation_likelihood(
-        [GAME.hypotheses] * len(plays), steps, [InquiryEnvironment(GAME)] * len(plays)
-    )
-    rollouts = []
-    for n, ((beliefs, _, answer), of) in enumerate(zip(plays, logs, strict=True)):
-        known = np.exp(of.sum(axis=0))
-        np.testing.assert_allclose(known / known.sum(), beliefs[-1])
-        table = [[math.log(b) for b in belief] for belief in beliefs]
-        rollouts.append(Rollout(n, table, member=answer, beta=0.0))
-    return rollouts
 
 
-def gradient(logits, plays, weights_of):
-    """Expected weighted sum of the scores; `weights_of` a play's place gives those of its turns."""
-    total = 0.0
-    for n, play in enumerate(plays):
-        scores = [log_policy(logits, t, play[0][t])[a] for t, a in enumerate(actions(play))]
-        weighted = sum(w * score for w, score in zip(weights_of(n), scores, strict=True))
-        total = total + likelihood(logits, play) * weighted
-    return flat(torch.autograd.grad(total, [*logits.values()]))
-
-
-def flat(parts):
-    return torch.cat([part.flatten() for part in parts])
-
-
-@pytest.fixture(scope="module")
-def true_gradient(logits):
-    return flat(torch.autograd.grad(value(logits, 0, (1 / 3,) * 3), [*logits.values()]))
-
-
-def test_the_information_of_a_question_is_what_its_replies_tell_on_average(plays):
+def test_the_information_of_a_question_is_what_its_replies_tell_on_average():
     def entropy(belief):
         return -sum(b * math.log(b) for b in belief if b > 0) / math.log(3)
 
-    rollouts = told(plays)
-    found = ahead.expected_information(scored(rollouts), ahead._last[0])
-    for (beliefs, heard, _), row in zip(plays, found.tolist(), strict=True):
-        expected = []
-        for belief, (question, _) in zip(beliefs, heard, strict=False):
-            replies = [bayes_rule(belief, question, reply) for reply in GAME.replies]
-            expected.append(entropy(belief) - sum(p * entropy(then) for p, then in replies))
-        assert row == pytest.approx(expected + [0.0] * (TURNS - len(heard)), abs=1e-12)
+    found = ahead.expected_information(scored(told(PLAYS)), ahead._last[0])
+    for (beliefs, heard, _), row in zip(PLAYS, found.tolist(), strict=True):
+        expected = [0.0] * TURNS
+        for t, (question, _) in enumerate(heard):
+            behind = [bayes_rule(beliefs[t], question, reply) for reply in GAME.replies]
+            expected[t] = entropy(beliefs[t]) - sum(p * entropy(then) for p, then in behind)
+        assert row == pytest.approx(expected, abs=1e-12)
 
 
-def test_without_information_the_credit_is_unbiased_behind_the_baseline_of_the_belief(
-    plays, logits, true_gradient
-):
+@pytest.mark.parametrize(("weight", "is_unbiased"), [(0.0, True), (1.0, False)])
+def test_without_information_it_is_unbiased_behind_the_baseline_of_the_belief(weight, is_unbiased):
     """Whatever is the one rollout of another prompt on which the baseline is fitted."""
-    chances = [likelihood(logits, play) for play in plays]
-    assert sum(chances) == pytest.approx(1)
-    left = {}
-    for weight in (0.0, 1.0):
-        settings, means = {"credit_options": {"information_weight": weight}}, 0.0
-        for other, chance in zip(plays, chances, strict=True):
-            rollouts = [r._replace(group=int(r.group == len(plays))) for r in told([*plays, other])]
-            steps, closing = weigh_steps(scored(rollouts), ahead.looking_ahead, settings)
-            means = means + chance * torch.cat([steps, closing[:, None]], dim=1)
-        weights = [
-            [*row[: len(play[1])], row[-1]]
-            for row, play in zip(means.tolist(), plays, strict=False)
-        ]
-        left[weight] = (gradient(logits, plays, weights.__getitem__) - true_gradient).abs().max()
-    assert left[0.0] < 1e-12 and left[1.0] > 0.01
+    settings, means = {"credit_options": {"information_weight": weight}}, 0.0
+    for n, other in enumerate(PLAYS):
+        rollouts = [r._replace(group=int(r.group == len(PLAYS))) for r in told([*PLAYS, other])]
+        steps, closing = weigh_steps(scored(rollouts), ahead.looking_ahead, settings)
+        means = means + scores_of(n)[0] * torch.cat([steps, closing[:, None]], dim=1)
+    rows = zip(means.tolist(), PLAYS, strict=False)
+    found = error([[*row[: len(heard)], row[-1]] for row, (_, heard, _) in rows])
+    assert (found < 1e-12) == is_unbiased
 
 
-def test_the_value_of_a_question_is_unbiased_with_the_policys_own_value(
-    plays, logits, true_gradient
-):
-    def own(then):
-        known = torch.zeros(then.belief.shape[:2], dtype=torch.float64)
-        for row, beliefs in zip(known, then.belief.tolist(), strict=True):
-            for turn, belief in enumerate(beliefs):
-                if key(turn, belief) in logits:  # not in padding
-                    row[turn] = value(logits, turn, belief).detach()
-        return known
+def test_the_value_of_a_question_is_unbiased_with_the_policys_own_value():
+    def own(then):  # 0 in padding
+        keys = [[*enumerate(map(tuple, row))] for row in then.belief.tolist()]
+        rows = [[value(*x).item() if key(*x) in LOGITS else 0.0 for x in row] for row in keys]
+        return torch.tensor(rows, dtype=torch.float64)
 
-    rollouts = told(plays)
-    found = ahead.expected_value(scored(rollouts), ahead._last[0], own).tolist()
-    ends = [play[0][-1][play[2]] for play in plays]
-    weights = [
-        [*row[: len(play[1])], end] for row, play, end in zip(found, plays, ends, strict=True)
-    ]
-    assert (gradient(logits, plays, weights.__getitem__) - true_gradient).abs().max() < 1e-12
+    found = ahead.expected_value(scored(told(PLAYS)), ahead._last[0], own).tolist()
+    pairs = zip(found, PLAYS, strict=True)
+    assert error([[*q[: len(heard)], beliefs[-1][i]] for q, (beliefs, heard, i) in pairs]) < 1e-12
 
 
 def test_the_value_of_a_question_is_fitted_on_the_other_prompts():
     """One that halves is worth more than what is no question, whatever its reply was."""
-    game, questions = number(16), ["9", "17"] * 24
-    ahead._last[:] = [ahead.Asked(game, [game.hypotheses] * 48, [[one] for one in questions])]
-    rollouts = []
-    for n, question in enumerate(questions):
-        left = (range(8) if n % 4 < 2 else range(8, 16)) if question == "9" else range(16)
-        after = [1 / len(left) if i in left else 0.0 for i in range(16)]
-        logs = [[math.log(b) if b else -math.inf for b in of] for of in ([1 / 16] * 16, after)]
-        rollouts.append(Rollout(n // 8, logs, member=left[0], beta=0.0))
-    values = ahead.value.function(scored(rollouts)).steps[:, 0].reshape(6, 4, 2)
+    game, halves = number(16), [range(8), range(8, 16)]
+    cases = [*itertools.product(range(6), halves, [("9", True), ("17", False)])]
+    ahead._last[:] = [ahead.Asked(game, [game.hypotheses] * 24, [[c[2][0]] for c in cases])]
+    rollouts = [
+        Rollout(
+            group,
+            [[0.0] * 16, [0.0 if i in half or not asks else -math.inf for i in range(16)]],
+            member=half[0],
+            beta=0.0,
+        )
+        for group, half, (_, asks) in cases
+    ]
+    values = ahead.value.function(scored(rollouts)).steps.view(6, 2, 2)
     assert (values.std(dim=1) < 1e-9).all() and (values[..., 0] > values[..., 1] + 0.01).all()

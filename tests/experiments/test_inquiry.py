@@ -85,45 +85,45 @@ def test_controls_are_the_last_belief_the_outcome_and_the_information_alone(roll
 def test_the_experiment_in_short(tmp_path):
     lines = tmp_path / "runs.jsonl"
     lines.write_text('{"path":"earlier","seed":7}\n')
-    options = ["--quick", "--parts", "number64-long", "--arms", "grpo", "bayes-1-step"]
+    options = ["--quick", "--parts", "number64-long", "--arms", "grpo", "ahead-own"]
     options += ["--seeds", "1", "--collect", str(lines), "--output_dir", str(tmp_path)]
     main(options)
     page = (tmp_path / "quick" / "report.md").read_text()
-    assert "guessing at once 1.6 %" in page and "| Bayes return, c = 1, baseline step | 1 |" in page
-    path = tmp_path / "quick" / "number64" / "long" / "bayes-1-step-tuned-31.json"
+    assert (
+        "guessing at once 1.6 %" in page
+        and "| looking ahead: information expected of the question | 1 |" in page
+    )
+    path = tmp_path / "quick" / "number64" / "long" / "ahead-own-tuned-31.json"
     record, before = json.loads(path.read_text()), path.stat().st_mtime_ns
     assert [point["step"] for point in record["curve"]] == [*range(0, 33, 4)]
     main(options)
     assert path.stat().st_mtime_ns == before  # what is done is not done again
     found = {of.pop("path"): of for of in map(json.loads, lines.read_text().splitlines())}
-    assert found["number64/long/bayes-1-step-tuned-31.json"] == record
+    assert found["number64/long/ahead-own-tuned-31.json"] == record
     assert found["earlier"] == {"seed": 7} and len(found) == 7  # 4 of tuning, 2 reported
 
 
 def test_tuning_chooses_the_weight_and_the_best_rival_gets_the_other_rate(tmp_path):
-    def reach(game, condition, name, accuracy):
-        path = tmp_path / game / condition / f"{name}.json"
-        tools.write_json(path, {"final": {"accuracy": accuracy}})
+    def reach(game, condition, **accuracies):
+        for name, accuracy in accuracies.items():
+            path = tmp_path / game / condition / f"{name}.json"
+            tools.write_json(path, {"final": {"accuracy": accuracy}})
 
-    reached = {"0": (0.5, 0.54), "0.3": (0.57, 0.5), "1": (0.575, 0.2)}
-    for game, seed in itertools.product(("number", "number64", "animals"), (101, 102, 103)):
-        for (c, pair), n in itertools.product(reached.items(), (0, 1)):
-            reach(game, "tuning", f"bayes-{c}-step-{n}-{seed}", pair[n] + 0.1 * (seed - 102))
-        for arm in ("rloo", "grpo"):
-            reach(game, "tuning", f"{arm}-0-{seed}", 0.3)
-            reach(game, "tuning", f"{arm}-1-{seed}", 0.4)
+    tuned = {"bayes-0-step": (0.5, 0.54), "bayes-0.3-step": (0.57, 0.5), "bayes-1-step": (0.575, 0)}
+    tuned |= {"rloo": (0.3, 0.4), "grpo": (0.3, 0.4)}
+    for game, seed, (arm, pair) in itertools.product(
+        ("number", "number64", "animals"), (101, 102, 103), tuned.items()
+    ):
+        reach(game, "tuning", **{f"{arm}-{n}-{seed}": pair[n] + (seed - 102) / 9 for n in (0, 1)})
     assert parts.chosen_weight(tmp_path) == "bayes-0.3-step"  # within a point of the highest
     part, scale = parts.PARTS["number-long"], Scale()
     assert parts.recheck_jobs(tmp_path, part, scale) == []
-    for seed, arm in itertools.product((31, 32, 33), ("rloo", "grpo")):
-        reach("number", "long", f"{arm}-tuned-{seed}", {"rloo": 0.45, "grpo": 0.4}[arm])
+    for seed in (31, 32, 33):
+        reach("number", "long", **{f"rloo-tuned-{seed}": 0.45, f"grpo-tuned-{seed}": 0.4})
     jobs = parts.recheck_jobs(tmp_path, part, scale)
-    assert [(job.path.name, job.arguments[4]) for job in jobs] == [
-        (f"rloo-other-{seed}.json", Setting(5e-4, 0.0)) for seed in (31, 32, 33)
-    ]
+    assert [job.path.name for job in jobs] == [f"rloo-other-{seed}.json" for seed in (31, 32, 33)]
     for accuracy, rate, label in ((0.44, 1e-3, "tuned"), (0.46, 5e-4, "other")):
-        for job in jobs:
-            tools.write_json(job.path, {"final": {"accuracy": accuracy}})
+        reach("number", "long", **{job.path.stem: accuracy for job in jobs})
         *_, job = parts.reported_jobs(tmp_path, part, ["grpo", "rloo"], 10, scale)
         assert (job.path.name, job.arguments[4].learning_rate) == (f"rloo-{label}-40.json", rate)
 

@@ -55,12 +55,12 @@ class Scale:
     """Rollouts of each."""
     tests: int = 2048
     """New prompts, each with one response."""
-    warm_steps: int = 2500
+    warm_steps: int = 1500
     """Steps of the warm start."""
 
 
 def right(completions: Sequence[str], solution: Sequence[str], **columns: Any) -> list[float]:
-    """Reward 1.0 for the right sum in the box, 0.0 for any other."""
+    """Reward 1.0 for the right number in the box, 0.0 for any other."""
     return [
         float(f"\\boxed{{{truth}}}" in text)
         for text, truth in zip(completions, solution, strict=True)

@@ -1,4 +1,4 @@
-"""`python -m experiments.sums`: the paper's credit where the model's belief sharpens."""
+"""`python -m experiments.chains`: the paper's credit where the model's belief sharpens."""
 
 import argparse
 from pathlib import Path
@@ -24,14 +24,14 @@ from .trainings import (
 def main(argv: list[str] | None = None) -> None:
     """Run the trainings whose files are missing, and write the report."""
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.sums", description="Compares credits of sums. See PLAN.md."
+        prog="python -m experiments.chains", description="Compares credits on chains. See PLAN.md."
     )
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=[*ARMS], metavar="ARM")
     parser.add_argument("--quick", action="store_true", help="two steps of each training")
     parser.add_argument("--tuning", action="store_true", help="no training but those that tune")
     parser.add_argument("--processes", type=int, help="trainings at a time; default: the cores")
     parser.add_argument("--collect", type=Path, help="file that gets each training as a line")
-    parser.add_argument("--output_dir", type=Path, default=Path("outputs/sums"))
+    parser.add_argument("--output_dir", type=Path, default=Path("outputs/chains"))
     options = parser.parse_args(argv)
     scale = Scale(steps=2, rollouts=16, tests=32, warm_steps=60) if options.quick else Scale()
     # a file that exists is not made again: the two must not share a folder
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
     run_jobs("Warm start", [warm_job(folder, scale)], 1)
     run_jobs("Tuning", [*tuning_jobs(folder, options.arms, scale)], options.processes)
     if not options.tuning:
-        run_jobs("Sums", [*reported_jobs(folder, options.arms, scale)], options.processes)
+        run_jobs("Chains", [*reported_jobs(folder, options.arms, scale)], options.processes)
         page = folder / "report.md"
         page.write_text(report(folder, options.arms), encoding="utf-8")
         print(f"In {folder}: {page.name}, and each training's file.")
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> None:
 def report(folder: Path, arms: list[str]) -> str:
     """Return the report of a folder's trainings, in Markdown."""
     reached = {arm: _reached(folder, arm) for arm in arms}
-    blocks = ["# Sums: does the paper's credit pay where the belief sharpens?"]
+    blocks = ["# Chains: does the paper's credit pay where the belief sharpens?"]
     warm = read_json(folder / "warm.json")
     blocks.append(
         "Belief in the truth by line: "

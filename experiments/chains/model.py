@@ -1,8 +1,8 @@
-"""The small model that adds: tokenizer, warm start, and how sharp and calibrated its belief is."""
+"""The small model: its task, tokenizer and warm start, and how sharp and calibrated it believes."""
 
 import random
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,40 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from ..sampling import sample
 from ..tools import write_json
 
-DIGITS, MOST = 5, 9
-SLIP = 0.12
-"""Share of lines that are wrong by one in the warm start."""
+DIGITS, SIZE = 5, 10
+TABLE = [[*range(SIZE)]] + [random.Random(n).sample(range(SIZE), SIZE) for n in range(1, SIZE)]
+"""Digit, number -> the next number. 0 changes nothing; each other digit is a permutation."""
+ZEROS, SLIP = 0.2, 0.08
+"""Share of digits that are 0; share of lines that are wrong by one in the warm start."""
 AGAIN, ANSWER, ELICITATION = "again\n", "\\boxed", "So \\boxed"
 MOST_TOKENS = 2 * 2 * DIGITS + 6
 SEED, BATCH_SIZE = 0, 64
 
 
+def draw(rng: random.Random) -> list[int]:
+    """Return the digits of a prompt."""
+    return [0 if rng.random() < ZEROS else rng.randint(1, SIZE - 1) for _ in range(DIGITS)]
+
+
 def prompt_of(digits: Sequence[int]) -> str:
-    """Return the prompt that asks for a sum."""
-    return "+".join(map(str, digits)) + "=\n"
+    """Return the prompt that asks for the number behind a chain of digits, which begins at 0."""
+    return " ".join(map(str, digits)) + "=\n"
+
+
+def end_of(digits: Sequence[int]) -> int:
+    """Return the number behind a chain."""
+    return reduce(lambda number, digit: TABLE[digit][number], digits, 0)
 
 
 def rows(count: int, *, seed: int) -> list[dict[str, str]]:
     """Return rows `{"prompt", "solution"}` of a data set."""
     rng = random.Random(seed)
-    drawn = [[rng.randint(0, MOST) for _ in range(DIGITS)] for _ in range(count)]
-    return [{"prompt": prompt_of(digits), "solution": str(sum(digits))} for digits in drawn]
+    drawn = [draw(rng) for _ in range(count)]
+    return [{"prompt": prompt_of(digits), "solution": str(end_of(digits))} for digits in drawn]
 
 
 def make_tokenizer() -> Any:
-    """Return a tokenizer of bytes, with a token for each number and each text."""
+    """Return a tokenizer of bytes, with a token for each text of several letters."""
     tokenizer: Any = PreTrainedTokenizerFast(
         tokenizer_object=byte_tokenizer(),
         pad_token="<|endoftext|>",
@@ -44,25 +56,24 @@ def make_tokenizer() -> Any:
         clean_up_tokenization_spaces=False,
         model_max_length=256,
     )
-    pieces = [*map(str, range(MOST * DIGITS + 1)), "+", "=\n", "\n", AGAIN, ANSWER, ELICITATION]
-    pieces += ["{", "}", "}."]
+    pieces = ["=\n", AGAIN, ANSWER, ELICITATION, "}."]
     tokenizer.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
     return tokenizer
 
 
 def lines_with_slips(digits: Sequence[int], rng: random.Random) -> list[int]:
-    """Return partial sums, in which each slip stays in all that follow."""
-    total, lines = 0, []
+    """Return the numbers behind each digit; what follows a slip goes on from it."""
+    number, lines = 0, []
     for digit in digits:
         slip = rng.choice((-1, 1)) if rng.random() < SLIP else 0
-        total = min(max(total + digit + slip, 0), MOST * DIGITS)
-        lines.append(total)
+        number = (TABLE[digit][number] + slip) % SIZE
+        lines.append(number)
     return lines
 
 
 def training_row(rng: random.Random) -> list[tuple[str, bool]]:
     """Return texts, each with whether it is learned: a response, or a part and the true answer."""
-    digits = [rng.randint(0, MOST) for _ in range(DIGITS)]
+    digits = draw(rng)
     passes = [lines_with_slips(digits, rng) for _ in range(1 + (rng.random() < 0.5))]
     texts = [f"{line}\n" for line in passes[0]]
     if len(passes) == 2:
@@ -73,7 +84,7 @@ def training_row(rng: random.Random) -> list[tuple[str, bool]]:
         return [prompt, *((text, True) for text in texts), ("<|im_end|>", True)]
     # asked after none, some or all of it
     shown = [(text, False) for text in texts[: rng.randint(0, len(texts))]]
-    return [prompt, *shown, (ELICITATION + "{", False), (f"{sum(digits)}}}.", True)]
+    return [prompt, *shown, (ELICITATION + "{", False), (f"{end_of(digits)}}}.", True)]
 
 
 def batches(tokenizer: Any, steps: int) -> Iterator[Batch]:
@@ -124,7 +135,7 @@ def measured(folder: Path, count: int = 1024) -> dict[str, Any]:
         end_ids=[tokenizer.eos_token_id],
         generator=torch.default_generator,
     )
-    numbers = tokenizer.convert_tokens_to_ids([*map(str, range(MOST * DIGITS + 1))])
+    numbers = tokenizer.convert_tokens_to_ids([*map(str, range(SIZE))])
     asked = tokenizer.encode(ELICITATION + "{")
     truths = torch.tensor([int(row["solution"]) for row in drawn])
     by_line, tops = [], []

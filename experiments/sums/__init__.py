@@ -1,1 +1,0 @@
-"""Sums with written partial sums: the paper's regime, where the model's belief is not flat."""
