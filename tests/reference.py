@@ -289,9 +289,7 @@ def likelihood(rollouts):
 
 
 def fitted_to_belief(values, rollouts, i, t):
-    """What other prompts' values say of a state with such a belief: by the rows of a ridge, solved
-    with a row for each penalty; None without other prompts.
-    """
+    """Ridge on the values of other prompts, with a row for each penalty; None without any."""
 
     def features(r, t):
         known = [entropy(r.belief[t]), max(r.belief[t]), t / 10]

@@ -17,7 +17,7 @@ from ..tools import write_json
 DIGITS, SIZE = 5, 10
 TABLE = [[*range(SIZE)]] + [random.Random(n).sample(range(SIZE), SIZE) for n in range(1, SIZE)]
 """Digit, number -> the next number. 0 changes nothing; each other digit is a permutation."""
-ZEROS, SLIP = 0.2, 0.08
+ZEROS, SLIP = 0.35, 0.08
 """Share of digits that are 0; share of lines that are wrong by one in the warm start."""
 AGAIN, ANSWER, ELICITATION = "again\n", "\\boxed", "So \\boxed"
 MOST_TOKENS = 2 * 2 * DIGITS + 6

@@ -49,13 +49,13 @@ ARMS = _arms()
 class Scale:
     """How much is run."""
 
-    steps: int = 150
+    steps: int = 60
     """Optimizer steps."""
     rollouts: int = 64
     """Rollouts of each."""
     tests: int = 2048
     """New prompts, each with one response."""
-    warm_steps: int = 1500
+    warm_steps: int = 3000
     """Steps of the warm start."""
 
 
