@@ -23,7 +23,7 @@ from ..tools import FileJob, read_json, write_json
 from .model import ELICITATION, MOST_TOKENS, rows, warm_up
 
 RATES = (3e-4, 1e-3, 3e-3)
-TUNING_SEEDS, REPORTED_SEEDS = (101, 102, 103), (1, 2, 3, 4, 5, 6)
+TUNING_SEEDS, REPORTED_SEEDS = (101, 102, 103), (11, 12, 13, 14, 15, 16)
 GROUP, TEST_SEED = 8, 10_000
 BETAS = (0.0, 1.0, math.inf)
 

@@ -58,7 +58,7 @@ def _first(messages: Any) -> str | None:
     return next((question for question, _ in questions_and_replies(messages)), None)
 
 
-def replies(asked: Asked, shape: tuple[int, int, int]) -> Iterator[Float[Tensor, "b step hyp"]]:
+def replies(asked: Asked, shape: Sequence[int]) -> Iterator[Float[Tensor, "b step hyp"]]:
     """Yield, for each possible reply, its likelihood under every hypothesis at each step.
 
     A step that asks nothing has one certain reply. There is one array in memory at a time.
@@ -87,7 +87,7 @@ def next_beliefs(
     first, now = rollouts.belief[:, :1].double(), rollouts.belief[:, :-1].double()
     if len(asked.questions) != len(now):
         raise ValueError(f"{len(asked.questions)} rollouts asked, {len(now)} have a belief.")
-    for likelihood in replies(asked, (*now.shape,)):
+    for likelihood in replies(asked, now.shape):
         joint = now * likelihood.to(now)
         p = joint.sum(dim=-1)
         belief = torch.cat([first, joint / p.clamp(min=1e-300)[..., None]], dim=1)

@@ -11,19 +11,18 @@ from torch import Tensor, nn
 
 from barl_trl import BARLTrainer
 
-ANSWER = "\\boxed{"
-"""What stands before an answer, in its turn."""
+ANSWER = "\\boxed{"  # what stands before an answer
 
 
 class TaughtTrainer(BARLTrainer):
     r"""Adds the cross-entropy of the answer to the last belief, $-\sum_i b_i(T) \log \pi(i)$.
 
-    It needs no truth. As the loss of tokens, it is summed over the rollouts, and over the number of
-    all tokens. Rollouts without an answer have none. Each hypothesis is one token.
+    Like the loss of tokens, it is a sum over the number of all tokens. Rollouts without an answer
+    have none. It needs no truth, and hypotheses of one token.
 
     Args:
         model: As of [`BARLTrainer`], like other arguments.
-        reward_func: The one reward function; it gets the environments.
+        reward_func: The reward; it gets the environments.
         *args: More.
         hypotheses: Texts of the hypotheses, in the order of the environments' beliefs.
         weight: Weight of the cross-entropy.
@@ -43,13 +42,14 @@ class TaughtTrainer(BARLTrainer):
 
         @wraps(reward_func)
         def remembering(completion_ids, environments, **columns):
-            pairs = zip(completion_ids, environments, strict=True)
             # what was asked and replied is in the tokens, and so is the belief
-            self._beliefs = {tuple(ids): one.belief for ids, one in pairs}
+            games = zip(completion_ids, environments, strict=True)
+            self._beliefs = {tuple(ids): game.belief for ids, game in games}
             return reward_func(completion_ids=completion_ids, environments=environments, **columns)
 
         super().__init__(model, remembering, *args, **kwargs)
-        encode = self.processing_class.encode
+        tokenizer: Any = self.processing_class
+        encode = tokenizer.encode
         self._opening = torch.tensor(encode(ANSWER))
         self._hypotheses = torch.tensor([encode(text) for text in hypotheses])[:, 0]
         self._weight = weight

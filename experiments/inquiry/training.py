@@ -54,11 +54,11 @@ class Scale:
 class FallingWeight(TrainerCallback):
     """Let the information weight fall from its value to 0."""
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(self, args: Any, state, control, **kwargs):
         """Keep the weight of the first step."""
         self._first = args.credit_options["information_weight"]
 
-    def on_step_begin(self, args, state, control, **kwargs):
+    def on_step_begin(self, args: Any, state, control, **kwargs):
         """Set the weight of the step's rollouts."""
         left = 1 - state.global_step / state.max_steps
         args.credit_options = args.credit_options | {"information_weight": self._first * left}
