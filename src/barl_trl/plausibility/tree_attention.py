@@ -2,11 +2,12 @@
 
 With a mask over a whole packed row, a causal kernel could not skip the future, which is half of all
 pairs, and the mask would grow with the square of the row's length. Here a row's tokens go through
-the model together, and attention runs for each block on its own, through the kernels of
-transformers' sdpa. It is causal along trunks, and masked on branches only.
+the model together, and attention runs for each block on its own: causal along trunks, and masked on
+branches only. Pieces of about the same size share a call of transformers' sdpa, padded, so that
+many rollouts launch as many kernels as few.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
@@ -22,67 +23,113 @@ from .model_traits import layer_types, takes_masks
 from .rows import MicroBatch
 
 NAME = "barl_tree"
-QUERIES = 128
-"""Number of queries of one kernel call where a mask is needed. The keys after them are cut off, so
-that the mask stays small and most of the future is skipped.
-"""
-GPU_QUERIES = 512
-"""The same on a GPU, where larger calls were measured to take less than half the time."""
+
+
+class Limits(NamedTuple):
+    """How large a call of attention may be.
+
+    Args:
+        queries: Most queries of a masked piece. Keys after them are cut off: most of the future.
+        pairs: Most pairs of query and key in a call of several pieces, which its mask holds.
+        padded: Most pairs of a call, for each that is not padding.
+    """
+
+    queries: int
+    pairs: int
+    padded: float
+
+
+CPU, GPU = Limits(128, 2**18, 1.1), Limits(2048, 2**27, 1.5)
+"""A mask of 1 MB fits into a CPU's caches. On a GPU launches cost more than padding does."""
 
 
 class _Piece(NamedTuple):
-    """A run of queries of a micro-batch, and runs of keys among which they see theirs."""
+    """Queries, and the keys among which they see theirs, as places of a micro-batch."""
 
-    queries: slice
-    keys: list[slice]
-    spans: Int[Tensor, "2 K"] | None
-    """The first query that sees each key, and one past the last, counted from the first of the
-    piece; None for plain causal attention.
+    queries: Int[np.ndarray, " Q"]
+    keys: Int[np.ndarray, " K"]
+    is_causal: bool
+
+
+class Call(NamedTuple):
+    """Pieces of about the same size in one call, as places of a micro-batch.
+
+    `stops` is one past the last query that sees each key, 0 in padding; None if attention is
+    causal.
     """
 
+    queries: Int[Tensor, "B Q"]
+    keys: Int[Tensor, "B K"]
+    stops: Int[Tensor, "B K"] | None
 
-def pieces(batch: MicroBatch, queries: int) -> list[_Piece]:
+    def mask(self, dtype: torch.dtype) -> Float[Tensor, "B 1 Q K"] | None:
+        """Return what is added to the attention scores: 0 or -inf, None if it is causal."""
+        if self.stops is None:
+            return None
+        queries = self.queries[:, :, None]
+        visible = (self.keys[:, None] <= queries) & (queries < self.stops[:, None])
+        return torch.where(visible, 0.0, -torch.inf).to(dtype)[:, None]
+
+
+def calls(batch: MicroBatch, limits: Limits) -> tuple[list[Call], Int[Tensor, " N"]]:
+    """Cut a packed micro-batch into calls; also return each token's place among their queries."""
+    ends = batch.subtree_ends[0].numpy()  # torch's small operations take several times as long
+    pieces, made, at = [*_pieces(batch, ends, limits.queries)], [], 0
+    order = np.zeros(len(ends), dtype=np.int64)
+    for is_causal in (True, False):
+        for group in _alike([p for p in pieces if p.is_causal == is_causal], limits):
+            queries, keys = (_table([piece[n] for piece in group]) for n in (0, 1))
+            for piece in group:
+                order[piece.queries] = np.arange(at, at + len(piece.queries))
+                at += queries.shape[1]
+            sizes = np.array([[len(piece.keys)] for piece in group])
+            stops = np.where(np.arange(keys.shape[1]) < sizes, ends[keys], 0)
+            places = map(torch.from_numpy, (queries, keys, stops))
+            made.append(Call(*places)._replace(**{"stops": None} if is_causal else {}))
+    return made, torch.from_numpy(order)
+
+
+def _pieces(batch: MicroBatch, ends: Int[np.ndarray, " N"], queries: int) -> Iterator[_Piece]:
     """Cut a packed micro-batch into pieces, in order; masked ones of at most some queries."""
-    cut = []
     for shift, row in batch.rows:
-        ends = np.array(row.subtree_ends)  # torch's small operations take several times as long
-        for shared, start, trunk_stop, stop, _ in row.blocks:
+        for block in row.blocks:
+            shared, start, trunk_stop, stop = (shift + place for place in block[:4])
             # the whole trunk through the causal kernel, unless one masked call holds the block
-            is_causal = not shared and stop - start > queries
+            is_causal = shared == shift and stop - start > queries
             if is_causal:
-                trunk = slice(shift + start, shift + trunk_stop)
-                cut.append(_Piece(trunk, [trunk], None))
+                yield _Piece(np.arange(start, trunk_stop), np.arange(start, trunk_stop), True)
             for first in range(trunk_stop if is_causal else start, stop, queries):
                 last = min(first + queries, stop)
-                keys = np.concatenate([np.arange(shared), np.arange(start, last)])
+                keys = np.concatenate([np.arange(shift, shared), np.arange(start, last)])
                 # branches of shallow states see none of the trunk after them
-                keys = keys[ends[keys] > first]
-                spans = torch.from_numpy(np.stack([keys, ends[keys]]) - first)
-                queried = slice(shift + first, shift + last)
-                cut.append(_Piece(queried, runs(shift + keys), spans))
-    return cut
+                yield _Piece(np.arange(first, last), keys[ends[keys] > first], False)
 
 
-def runs(places: Int[np.ndarray, " K"]) -> list[slice]:
-    """Return ascending places as runs of consecutive ones."""
-    breaks = np.flatnonzero(np.diff(places) > 1).tolist()
-    starts = [0, *(at + 1 for at in breaks)]
-    stops = [*starts[1:], len(places)]
-    return [
-        slice(int(places[a]), int(places[b - 1]) + 1) for a, b in zip(starts, stops, strict=True)
-    ]
+def _alike(pieces: Sequence[_Piece], limits: Limits) -> list[Sequence[_Piece]]:
+    """Group pieces of about the same size: the range of sizes is halved until little is padding."""
+    sizes = np.array([[len(piece.queries), len(piece.keys)] for piece in pieces]).reshape(-1, 2)
+    if len(pieces) < 2 or len(pieces) * sizes.max(0).prod() <= limits.padded * sizes.prod(1).sum():
+        step = max(1, limits.pairs // int(sizes.max(0, initial=1).prod()))
+        return [pieces[n : n + step] for n in range(0, len(pieces), step)]
+    least, most = sizes.min(0), sizes.max(0)
+    axis = (most / least).argmax()
+    is_small = sizes[:, axis] ** 2 < least[axis] * most[axis]
+    halves = ([pieces[n] for n in np.flatnonzero(half)] for half in (is_small, ~is_small))
+    return [group for half in halves for group in _alike(half, limits)]
 
 
-def _piece_mask(
-    piece: _Piece, device: torch.device, dtype: torch.dtype
-) -> Float[Tensor, "1 1 Q K"] | None:
-    """Return what is added to a piece's attention scores: 0 or -inf, None if it is causal."""
-    if piece.spans is None:
-        return None
-    first, stop = piece.spans.to(device)
-    queries = torch.arange(piece.queries.stop - piece.queries.start, device=device)[:, None]
-    visible = (first <= queries) & (queries < stop)
-    return torch.where(visible, 0.0, -torch.inf).to(dtype)[None, None]
+def _table(rows: Sequence[Int[np.ndarray, " _"]]) -> Int[np.ndarray, "B W"]:
+    """Stack rows, each padded with its last place; kernels want widths that 8 divides."""
+    width = -(-max(map(len, rows)) // 8) * 8
+    return np.stack([row[np.minimum(np.arange(width), len(row) - 1)] for row in rows])
+
+
+def _gathered(
+    states: Float[Tensor, "1 h N d"], places: Int[Tensor, "B M"], heads: int
+) -> Float[Tensor, "B H M d"]:
+    """Copy the states at some places; those that several heads share, for each of these heads."""
+    repeated = states[0].transpose(0, 1)[:, :, None].expand(-1, -1, heads // states.shape[1], -1)
+    return repeated.index_select(0, places.flatten()).view(*places.shape, heads, -1).transpose(1, 2)
 
 
 @contextmanager
@@ -103,23 +150,27 @@ def _attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None
 @contextmanager
 def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
     """Let a model attend along the trees of a packed micro-batch; its own attention is put back."""
-    cut = pieces(batch, GPU_QUERIES if base.device.type == "cuda" else QUERIES)
-    masks: dict[tuple[torch.device, torch.dtype], list[Tensor | None]] = {}
+    cut, order = calls(batch, GPU if base.device.type == "cuda" else CPU)
+    placed: dict[tuple[torch.device, torch.dtype], tuple[list[tuple], Tensor]] = {}
 
     def attend(module, query, key, value, attention_mask, is_causal=None, **kwargs):
         # once for all layers: kernels turn a boolean mask into this one at every call
-        place = query.device, query.dtype
-        if place not in masks:
-            masks[place] = [_piece_mask(piece, *place) for piece in cut]
+        device, dtype = place = query.device, query.dtype
+        if place not in placed:
+            moved = [Call(*(t if t is None else t.to(device) for t in call)) for call in cut]
+            placed[place] = [(c.queries, c.keys, c.mask(dtype)) for c in moved], order.to(device)
+        made, back = placed[place]
         outputs = []
-        for piece, mask in zip(cut, masks[place], strict=True):
-            parts = ([states[:, :, run] for run in piece.keys] for states in (key, value))
-            keys, values = (p[0] if len(p) == 1 else torch.cat(p, dim=2) for p in parts)
+        for queries, keys, mask in made:
+            # only without a mask do kernels take keys that several heads share
+            grouped, heads = (module, key.shape[1]) if mask is None else (None, query.shape[1])
+            parts = (_gathered(states, keys, heads) for states in (key, value))
+            query_part = _gathered(query, queries, query.shape[1])
             output, _ = sdpa_attention_forward(
-                module, query[:, :, piece.queries], keys, values, mask, is_causal=True, **kwargs
+                grouped, query_part, *parts, mask, is_causal=True, **kwargs
             )
-            outputs.append(output)
-        return torch.cat(outputs, dim=1), None
+            outputs.append(output.flatten(0, 1))
+        return torch.cat(outputs)[back][None], None
 
     ALL_ATTENTION_FUNCTIONS[NAME] = attend
     try:
