@@ -1,9 +1,9 @@
 """One part of what a GPU is to show, a JSON line for each measurement.
 
 `python benchmarks/gpu.py PART --out FILE --seconds N`; `on_gpu.sh` runs all parts in turn. Each
-line is on disk before the next measurement starts. After N seconds a last line says where the part
-stood. Weights are random, but for `bfloat16`: of random weights little depends on the positions.
-TINY=1 in the environment does the same on a CPU with a tiny model.
+line is on disk before the next measurement starts. N seconds after the start of the process a last
+line says where the part stood. The weights are random, but for `bfloat16`: of random weights little
+depends on the positions. TINY=1 in the environment does the same on a CPU with a tiny model.
 
 - `machine`: versions; the rates of a matrix product and of a copy, the ceilings of all below.
 - `step`: a step of BARLTrainer and of TRL's GRPOTrainer, in turns: 8 prompts x 5 rollouts x 1,024
@@ -36,27 +36,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psutil
 import scoring
 import torch
 import transformers
+from bfloat16 import differences, prepared
 from datasets import Dataset
 from torch.profiler import ProfilerActivity, profile
 from transformers import (
-    AutoModelForCausalLM,
     AutoTokenizer,
     ContinuousBatchingConfig,
     GenerationConfig,
     PreTrainedModel,
+    StaticCache,
 )
 from trl import GRPOConfig, GRPOTrainer
 
-from barl_trl import BARLConfig, BARLTrainer, answer_log_likelihoods
-from barl_trl.plausibility.elicitation import Elicitation
-from barl_trl.steps import fixed_size_steps
-from barl_trl.synthetic.number import NUMBER_MODEL_DIR, number_rows
-from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
+from barl_trl import BARLConfig, BARLTrainer
+from barl_trl.synthetic.search import TINY_MODEL_DIR
 
-BEGAN = time.perf_counter()
+BEGAN = psutil.Process().create_time()
 TINY = bool(os.environ.get("TINY"))
 CUDA = torch.cuda.is_available()
 DEVICE = scoring.DEVICE
@@ -81,11 +80,11 @@ class Part:
 
     def left(self) -> float:
         """Return the seconds that are left."""
-        return self.options.seconds - (time.perf_counter() - BEGAN)
+        return self.options.seconds - (time.time() - BEGAN)
 
     def say(self, **record: Any) -> None:
         """Write a line, and see that it is on the disk."""
-        at = round(time.perf_counter() - BEGAN, 1)
+        at = round(time.time() - BEGAN, 1)
         line = json.dumps({"part": self.options.part, "at_s": at, **record})
         print(line, flush=True)
         with self.options.out.open("a", encoding="utf-8") as file:
@@ -303,16 +302,19 @@ def score(part: Part) -> None:
                 )
 
 
-def generating(model: PreTrainedModel, length: int, rows: int, **options: Any) -> Callable:
+def generating(
+    model: PreTrainedModel, length: int, rows: int, cache: StaticCache | None = None, **options: Any
+) -> Callable[[int], None]:
     """Return a call that generates a number of tokens after prompts of a length."""
     prompts = torch.randint(20, 500, (rows, length), device=DEVICE)
     options |= {"attention_mask": torch.ones_like(prompts), "do_sample": True, "pad_token_id": 0}
 
-    def generate(new: int, room: int | None = None) -> None:
+    def generate(new: int) -> None:
+        if cache is not None:
+            cache.reset()
+        fixed = {"max_new_tokens": new, "min_new_tokens": new, "past_key_values": cache}
         with torch.no_grad():
-            model.generate(  # pyright: ignore[reportCallIssue]
-                input_ids=prompts, max_new_tokens=room or new, min_new_tokens=new, **options
-            )
+            model.generate(input_ids=prompts, **fixed, **options)  # pyright: ignore[reportCallIssue]
 
     return generate
 
@@ -341,13 +343,12 @@ def decode(part: Part) -> None:
 def static(part: Part) -> None:
     """Time generation with a compiled static cache; the first calls compile and record."""
     model, new = scoring.make_model(SHAPE), 8 if TINY else 64
-    options = {"cache_implementation": "static", "disable_compile": TINY}
-    generate = generating(model, PROMPT, PROMPTS * GENERATIONS, **options)
+    cache = StaticCache(config=model.config, max_cache_len=PROMPT + NEW)
+    generate = generating(model, PROMPT, PROMPTS * GENERATIONS, cache)
     for n in range(3):
         with part.tried("static"):
-            spent = seconds(lambda: generate(new, NEW))
-            part.say(call=n, new=new, seconds=round(spent, 2))
-    few, many = (seconds(partial(generate, n, NEW)) for n in (4, 4 + new))
+            part.say(call=n, new=new, seconds=round(seconds(partial(generate, new)), 2))
+    few, many = (seconds(partial(generate, n)) for n in (4, 4 + new))
     part.say(ms_per_token=round(1e3 * (many - few) / new, 2))
 
 
@@ -378,72 +379,18 @@ def paged(part: Part) -> None:
                 part.say(graphs=has_graphs, call=n, seconds=round(spent, 2), tokens=tokens)
 
 
-# bfloat16
-
-
-def prepared(path: Path) -> dict[str, Any]:
-    """Return rollouts of the shipped models and their float32 values, from a file or anew."""
-    if path.exists():
-        return torch.load(path, weights_only=False)
-    found, number = {}, 4 if TINY else 100
-    for name, folder, make in (
-        ("search", TINY_MODEL_DIR, search_rows),
-        ("number", NUMBER_MODEL_DIR, number_rows),
-    ):
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        asking, rollouts = Elicitation(tokenizer), []
-        for n, row in enumerate(make(number, seed=0)):
-            prompt, truth = row["prompt"], str(row["solution"])
-            if not isinstance(prompt, str):
-                prompt = tokenizer.apply_chat_template(
-                    prompt, tokenize=False, add_generation_prompt=True
-                )
-            ids = tokenizer.encode(prompt, return_tensors="pt", add_special_tokens=False)
-            torch.manual_seed(n)
-            whole: Any = model.generate(ids, do_sample=True, max_new_tokens=64)
-            own = whole[0, ids.shape[1] :].tolist()
-            answers = [truth, *(str(int(truth) + more) for more in (1, 2, 3))]
-            ends = fixed_size_steps(own, step_size=8)
-            rollouts.append(asking.rollout(ids[0].tolist(), own, ends, answers))
-        scored = answer_log_likelihoods(model, rollouts, elicitation_ids=asking.token_ids)
-        found[name] = folder, rollouts, asking.token_ids, scored
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(found, path)
-    return found
-
-
 def prepare(part: Part) -> None:
     """Compute what needs no GPU."""
-    part.say(models=[*prepared(part.options.out.parent / "prepared.pt")])
+    part.say(models=[*prepared(part.options.out.parent / "prepared.pt", 4 if TINY else 100)])
 
 
 def bfloat16(part: Part) -> None:
-    """Say how far bfloat16 moves log-likelihoods, and the truth's share among the hypotheses."""
-    for name, (folder, rollouts, elicitation, exact) in prepared(
-        part.options.out.parent / "prepared.pt"
-    ).items():
-        exists = exact.state_mask[..., None] & exact.hypothesis_mask[:, None]
-        steps = exact.state_mask[:, 1:]
-        values = exact.answer_logps.softmax(-1)[..., 0].diff(dim=1)[steps]
+    """Compare both dtypes on this device with float32 on a CPU."""
+    path = part.options.out.parent / "prepared.pt"
+    for name, exact in prepared(path, 4 if TINY else 100).items():
         for dtype in (torch.float32, torch.bfloat16):
             with part.tried(f"{name} {dtype}"):
-                model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-                result = answer_log_likelihoods(
-                    model.eval().to(DEVICE), rollouts, elicitation_ids=elicitation
-                )
-                logps = result.answer_logps.cpu()
-                moved = logps.softmax(-1)[..., 0].diff(dim=1)[steps]
-                part.say(
-                    model=name,
-                    dtype=str(dtype),
-                    rollouts=len(rollouts),
-                    logp_difference=(logps - exact.answer_logps).abs()[exists].mean().item(),
-                    logp_spread=exact.answer_logps[exists].std().item(),
-                    value_difference=(moved - values).abs().mean().item(),
-                    value_spread=values.std().item(),
-                    signs_that_differ=(moved.sign() != values.sign()).float().mean().item(),
-                )
+                part.say(model=name, dtype=str(dtype), **differences(exact, dtype, DEVICE))
 
 
 PARTS: dict[str, Callable[[Part], None]] = {
@@ -475,8 +422,8 @@ def main() -> None:
 
     signal.signal(signal.SIGALRM, late)
     signal.signal(signal.SIGINT, late)
-    signal.alarm(max(1, part.options.seconds))
-    faulthandler.dump_traceback_later(part.options.seconds + 2)
+    signal.alarm(max(1, int(part.left())))
+    faulthandler.dump_traceback_later(max(1, part.left()) + 2)
     part.say(what="imports are done")
     try:
         PARTS[part.options.part](part)

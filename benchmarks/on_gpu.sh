@@ -34,8 +34,9 @@ for part in "${PARTS[@]}"; do
 	began=$SECONDS status=0
 	timeout --signal=INT --kill-after=4 $((limit + 3)) "$PYTHON" benchmarks/gpu.py "$name" \
 		--out "$OUT/results.jsonl" --seconds "$limit" >/dev/null 2>"$OUT/$name.log" || status=$?
-	echo "{\"part\": \"$name\", \"exit\": $status, \"took_s\": $((SECONDS - began))}" \
-		>>"$OUT/results.jsonl"
-	[ $status -eq 0 ] || tail -n 5 "$OUT/$name.log" >&2
+	ended="\"exit\": $status, \"took_s\": $((SECONDS - began))"
+	# also of a part that ended before it could say where it stood
+	[ $status -eq 0 ] || ended+=", \"log\": \"$(tail -n 1 "$OUT/$name.log" | tr -d '\\"\t')\""
+	echo "{\"part\": \"$name\", $ended}" >>"$OUT/results.jsonl"
 done
 cat "$OUT/results.jsonl"

@@ -61,7 +61,11 @@ def test_eager_attention(family, caplog):
 
 
 LIMITS = st.builds(
-    Limits, st.sampled_from([1, 3, 128]), st.sampled_from([1, 40, 10**9]), st.floats(1, 4)
+    Limits,
+    st.sampled_from([1, 3, 128]),
+    st.sampled_from([1, 40, 10**9]),
+    st.floats(1, 4),
+    st.sampled_from([1, 8]),
 )
 
 
@@ -95,7 +99,7 @@ def test_the_pieces_of_attention_show_what_the_mask_shows(
 )
 def test_calls_are_padded_within_bounds_and_no_more_for_more_rollouts(sizes, pairs, padded):
     pieces = [_Piece(np.arange(q), np.arange(k), False) for q, k in sizes]
-    found = _alike(pieces, Limits(1, pairs, padded))
+    found = _alike(pieces, Limits(1, pairs, padded, 1))
     assert sorted(id(p) for one in found for p in one) == sorted(map(id, pieces))  # each once
     for one in found:
         queries, keys = (np.array([len(piece[n]) for piece in one]) for n in (0, 1))
@@ -103,7 +107,7 @@ def test_calls_are_padded_within_bounds_and_no_more_for_more_rollouts(sizes, pai
         assert len(one) == 1 or total <= pairs
         assert total <= padded * (queries * keys).sum() or pairs < 10**12
     if pairs == 10**12:
-        assert len(_alike(pieces * 9, Limits(1, pairs, padded))) == len(found)
+        assert len(_alike(pieces * 9, Limits(1, pairs, padded, 1))) == len(found)
 
 
 def test_many_rollouts_launch_as_many_kernels_as_few(model, monkeypatch):

@@ -32,15 +32,19 @@ class Limits(NamedTuple):
         queries: Most queries of a masked piece. Keys after them are cut off: most of the future.
         pairs: Most pairs of query and key in a call of several pieces, which its mask holds.
         padded: Most pairs of a call, for each that is not padding.
+        multiple: What divides the numbers of queries and of keys of a call.
     """
 
     queries: int
     pairs: int
     padded: float
+    multiple: int
 
 
-CPU, GPU = Limits(128, 2**18, 1.1), Limits(2048, 2**27, 1.5)
-"""A mask of 1 MB fits into a CPU's caches. On a GPU launches cost more than padding does."""
+CPU = Limits(128, 2**18, 1.0, 1)
+"""A mask of 1 MB fits into the caches. Padding would cost time, and change the last bits."""
+GPU = Limits(2048, 2**27, 1.5, 8)
+"""A launch costs more than padding does. Kernels copy a mask whose width 8 does not divide."""
 
 
 class _Piece(NamedTuple):
@@ -78,7 +82,7 @@ def calls(batch: MicroBatch, limits: Limits) -> tuple[list[Call], Int[Tensor, " 
     order = np.zeros(len(ends), dtype=np.int64)
     for is_causal in (True, False):
         for group in _alike([p for p in pieces if p.is_causal == is_causal], limits):
-            queries, keys = (_table([piece[n] for piece in group]) for n in (0, 1))
+            queries, keys = (_table([piece[n] for piece in group], limits.multiple) for n in (0, 1))
             for piece in group:
                 order[piece.queries] = np.arange(at, at + len(piece.queries))
                 at += queries.shape[1]
@@ -118,9 +122,9 @@ def _alike(pieces: Sequence[_Piece], limits: Limits) -> list[Sequence[_Piece]]:
     return [group for half in halves for group in _alike(half, limits)]
 
 
-def _table(rows: Sequence[Int[np.ndarray, " _"]]) -> Int[np.ndarray, "B W"]:
-    """Stack rows, each padded with its last place; kernels want widths that 8 divides."""
-    width = -(-max(map(len, rows)) // 8) * 8
+def _table(rows: Sequence[Int[np.ndarray, " _"]], multiple: int) -> Int[np.ndarray, "B W"]:
+    """Stack rows, each padded with its last place to a multiple of a width."""
+    width = -(-max(map(len, rows)) // multiple) * multiple
     return np.stack([row[np.minimum(np.arange(width), len(row) - 1)] for row in rows])
 
 
