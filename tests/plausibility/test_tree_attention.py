@@ -13,7 +13,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from barl_trl.plausibility import tree_attention
 from barl_trl.plausibility.queries import Rollout
 from barl_trl.plausibility.rows import Feeding, micro_batches, shared_prefix_rows
-from barl_trl.plausibility.tree_attention import Limits, _alike, _Piece, calls, tree_mask
+from barl_trl.plausibility.tree_attention import Limits, _alike, calls, tree_mask
 
 from .cases import ALL, ANSWERS, group, ids
 from .models import SHARED, make
@@ -98,7 +98,7 @@ def test_the_pieces_of_attention_show_what_the_mask_shows(
     st.floats(1, 2),
 )
 def test_calls_are_padded_within_bounds_and_no_more_for_more_rollouts(sizes, pairs, padded):
-    pieces = [_Piece(np.arange(q), np.arange(k), False) for q, k in sizes]
+    pieces = [(np.arange(q), np.arange(k)) for q, k in sizes]
     found = _alike(pieces, Limits(1, pairs, padded, 1))
     assert sorted(id(p) for one in found for p in one) == sorted(map(id, pieces))  # each once
     for one in found:

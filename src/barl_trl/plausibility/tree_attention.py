@@ -26,13 +26,10 @@ NAME = "barl_tree"
 
 
 class Limits(NamedTuple):
-    """How large a call of attention may be.
+    """How large a call of attention may be: a piece's queries, and, of several pieces, all pairs.
 
-    Args:
-        queries: Most queries of a masked piece. Keys after them are cut off: most of the future.
-        pairs: Most pairs of query and key in a call of several pieces, which its mask holds.
-        padded: Most pairs of a call, for each that is not padding.
-        multiple: What divides the numbers of queries and of keys of a call.
+    `padded` is the most pairs of query and key for each that is not padding. `multiple` divides the
+    numbers of queries and of keys.
     """
 
     queries: int
@@ -46,29 +43,21 @@ CPU = Limits(128, 2**18, 1.0, 1)
 GPU = Limits(2048, 2**27, 1.5, 8)
 """A launch costs more than padding does. Kernels copy a mask whose width 8 does not divide."""
 
-
-class _Piece(NamedTuple):
-    """Queries, and the keys among which they see theirs, as places of a micro-batch."""
-
-    queries: Int[np.ndarray, " Q"]
-    keys: Int[np.ndarray, " K"]
-    is_causal: bool
+_Piece = tuple[Int[np.ndarray, " Q"], Int[np.ndarray, " K"]]
+"""Places of queries, and of the keys among which they see theirs. Those after them are cut off."""
 
 
 class Call(NamedTuple):
-    """Pieces of about the same size in one call, as places of a micro-batch.
-
-    `stops` is one past the last query that sees each key, 0 in padding; None if attention is
-    causal.
-    """
+    """Pieces in one call; `stops` is one past the last query that sees a key, 0 in padding."""
 
     queries: Int[Tensor, "B Q"]
     keys: Int[Tensor, "B K"]
-    stops: Int[Tensor, "B K"] | None
+    stops: Int[Tensor, "B K"]
+    is_causal: bool
 
     def mask(self, dtype: torch.dtype) -> Float[Tensor, "B 1 Q K"] | None:
         """Return what is added to the attention scores: 0 or -inf, None if it is causal."""
-        if self.stops is None:
+        if self.is_causal:
             return None
         queries = self.queries[:, :, None]
         visible = (self.keys[:, None] <= queries) & (queries < self.stops[:, None])
@@ -77,45 +66,45 @@ class Call(NamedTuple):
 
 def calls(batch: MicroBatch, limits: Limits) -> tuple[list[Call], Int[Tensor, " N"]]:
     """Cut a packed micro-batch into calls; also return each token's place among their queries."""
-    ends = batch.subtree_ends[0].numpy()  # torch's small operations take several times as long
-    pieces, made, at = [*_pieces(batch, ends, limits.queries)], [], 0
-    order = np.zeros(len(ends), dtype=np.int64)
-    for is_causal in (True, False):
-        for group in _alike([p for p in pieces if p.is_causal == is_causal], limits):
-            queries, keys = (_table([piece[n] for piece in group], limits.multiple) for n in (0, 1))
-            for piece in group:
-                order[piece.queries] = np.arange(at, at + len(piece.queries))
-                at += queries.shape[1]
-            sizes = np.array([[len(piece.keys)] for piece in group])
+    ends, made = batch.subtree_ends[0].numpy(), []  # torch's small operations take longer
+    for is_causal, pieces in enumerate(_pieces(batch, ends, limits.queries)):
+        for group in _alike(pieces, limits):
+            queries, keys = (_table([*runs], limits.multiple) for runs in zip(*group, strict=True))
+            sizes = np.array([[len(own)] for _, own in group])
             stops = np.where(np.arange(keys.shape[1]) < sizes, ends[keys], 0)
-            places = map(torch.from_numpy, (queries, keys, stops))
-            made.append(Call(*places)._replace(**{"stops": None} if is_causal else {}))
-    return made, torch.from_numpy(order)
+            made.append(Call(*map(torch.from_numpy, (queries, keys, stops)), bool(is_causal)))
+    queries = np.concatenate([call.queries.flatten() for call in made])
+    return made, torch.from_numpy(np.unique(queries, return_index=True)[1])
 
 
-def _pieces(batch: MicroBatch, ends: Int[np.ndarray, " N"], queries: int) -> Iterator[_Piece]:
-    """Cut a packed micro-batch into pieces, in order; masked ones of at most some queries."""
+def _pieces(
+    batch: MicroBatch, ends: Int[np.ndarray, " N"], queries: int
+) -> tuple[list[_Piece], list[_Piece]]:
+    """Cut a packed micro-batch into masked pieces of at most some queries, and causal ones."""
+    masked, causal = [], []
     for shift, row in batch.rows:
         for block in row.blocks:
             shared, start, trunk_stop, stop = (shift + place for place in block[:4])
             # the whole trunk through the causal kernel, unless one masked call holds the block
             is_causal = shared == shift and stop - start > queries
             if is_causal:
-                yield _Piece(np.arange(start, trunk_stop), np.arange(start, trunk_stop), True)
+                causal.append((np.arange(start, trunk_stop),) * 2)
             for first in range(trunk_stop if is_causal else start, stop, queries):
                 last = min(first + queries, stop)
                 keys = np.concatenate([np.arange(shift, shared), np.arange(start, last)])
                 # branches of shallow states see none of the trunk after them
-                yield _Piece(np.arange(first, last), keys[ends[keys] > first], False)
+                masked.append((np.arange(first, last), keys[ends[keys] > first]))
+    return masked, causal
 
 
 def _alike(pieces: Sequence[_Piece], limits: Limits) -> list[Sequence[_Piece]]:
     """Group pieces of about the same size: the range of sizes is halved until little is padding."""
-    sizes = np.array([[len(piece.queries), len(piece.keys)] for piece in pieces]).reshape(-1, 2)
-    if len(pieces) < 2 or len(pieces) * sizes.max(0).prod() <= limits.padded * sizes.prod(1).sum():
-        step = max(1, limits.pairs // int(sizes.max(0, initial=1).prod()))
+    sizes = np.array([[len(queries), len(keys)] for queries, keys in pieces]).reshape(-1, 2)
+    most = sizes.max(0, initial=1)
+    if len(pieces) * most.prod() <= limits.padded * sizes.prod(1).sum() or len(pieces) < 2:
+        step = max(1, limits.pairs // int(most.prod()))
         return [pieces[n : n + step] for n in range(0, len(pieces), step)]
-    least, most = sizes.min(0), sizes.max(0)
+    least = sizes.min(0)
     axis = (most / least).argmax()
     is_small = sizes[:, axis] ** 2 < least[axis] * most[axis]
     halves = ([pieces[n] for n in np.flatnonzero(half)] for half in (is_small, ~is_small))
@@ -161,7 +150,7 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
         # once for all layers: kernels turn a boolean mask into this one at every call
         device, dtype = place = query.device, query.dtype
         if place not in placed:
-            moved = [Call(*(t if t is None else t.to(device) for t in call)) for call in cut]
+            moved = [Call(*(t.to(device) for t in call[:3]), call.is_causal) for call in cut]
             placed[place] = [(c.queries, c.keys, c.mask(dtype)) for c in moved], order.to(device)
         made, back = placed[place]
         outputs = []

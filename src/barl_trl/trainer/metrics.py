@@ -59,6 +59,10 @@ _OF_BARL = (
     "assumes that a rollout believes what it answered, and would have observed the same under "
     "other hypotheses (docs/method.md). credit='belief_critic' assumes neither."
 )
+_LONG_LISTS = (
+    "{:.0%} of {:,} scored tokens are answers, because rows list many. belief='task' asks the "
+    "model for none of them, max_hypotheses for fewer."
+)
 _LIMITS = "max_completion_length, of agents also max_tool_calling_iterations"
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
@@ -86,8 +90,9 @@ class BatchLog(TrainerCallback):
         """Log this process's part of a `RolloutBatch`. All processes must call this together."""
         trainer, scored, generated = self._trainer, batch.scored, batch.generated
         ends = [*map(or_, scored.is_cut_off, map(calls_tool, generated.completions))]
-        local = scored.likelihoods.num_tokens, [*map(len, scored.turns)], ends
-        tokens, turns, cut_off = zip(*gather_object([local]), strict=True)
+        own = sum(map(len, (*generated.prompt_ids, *generated.completion_ids)))
+        local = scored.likelihoods.num_tokens, own, [*map(len, scored.turns)], ends
+        tokens, own, turns, cut_off = zip(*gather_object([local]), strict=True)
         metrics = hypothesis_metrics(scored.sets, scored.answers)
         if share := metrics.get("uncompared"):
             text = f"{share:.1%} of a batch's answers take a parser too long to be compared with "
@@ -97,7 +102,10 @@ class BatchLog(TrainerCallback):
             is_lost = fmean(answer is None and is_cut for answer, is_cut in pairs)
             self._no_answer.append((metrics["no_answer"], is_lost))
         if local_rollouts.belief.shape[2]:
-            metrics["scoring_tokens"] = sum(tokens)
+            metrics["scoring_tokens"] = total = sum(tokens)
+            if any(scored.given or ()) and total > 2 * sum(own):
+                text = _LONG_LISTS.format(1 - sum(own) / total, total)
+                trainer._say_once("long lists", text)
         else:
             metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
         metrics |= {} if scored.given is None else given_metrics(scored.given)
