@@ -15,8 +15,8 @@ answers at the same states, in one process run, in turns:
 Beside them stand plain causal forwards: of the rollouts (`plain`), of as many tokens as `default`
 feeds, with the head at as many places (`limit`), and with the head at the completions' places, too
 (`limit, fused`). The column ": limit" compares each way with a limit of its own tokens: it has
-`limit`'s seconds for each token. Seconds are CPU seconds of this process (wall seconds on a GPU), the
-least of the rounds; the slowest two score one rollout of the group.
+`limit`'s seconds for each token. Seconds are CPU seconds of this process, on a GPU wall seconds,
+the least of the rounds; the slowest two score one rollout of the group.
 """
 
 import argparse

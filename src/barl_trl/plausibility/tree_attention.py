@@ -26,16 +26,12 @@ NAME = "barl_tree"
 
 
 class Limits(NamedTuple):
-    """How large a call of attention may be: a piece's queries, and, of several pieces, all pairs.
+    """How large a call of attention may be."""
 
-    `padded` is the most pairs of query and key for each that is not padding. `multiple` divides the
-    numbers of queries and of keys.
-    """
-
-    queries: int
-    pairs: int
-    padded: float
-    multiple: int
+    queries: int  # of a masked piece
+    pairs: int  # of query and key, in a call of several pieces
+    padded: float  # pairs for each that is not padding
+    multiple: int  # what divides the numbers of queries and of keys
 
 
 CPU = Limits(128, 2**18, 1.0, 1)
@@ -157,11 +153,9 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
         for queries, keys, mask in made:
             # only without a mask do kernels take keys that several heads share
             grouped, heads = (module, key.shape[1]) if mask is None else (None, query.shape[1])
-            parts = (_gathered(states, keys, heads) for states in (key, value))
-            query_part = _gathered(query, queries, query.shape[1])
-            output, _ = sdpa_attention_forward(
-                grouped, query_part, *parts, mask, is_causal=True, **kwargs
-            )
+            parts = [(query, queries, query.shape[1]), (key, keys, heads), (value, keys, heads)]
+            parts = (_gathered(*part) for part in parts)
+            output, _ = sdpa_attention_forward(grouped, *parts, mask, is_causal=True, **kwargs)
             outputs.append(output.flatten(0, 1))
         return torch.cat(outputs)[back][None], None
 
@@ -183,13 +177,16 @@ def mask_taking_attention(base: PreTrainedModel) -> AbstractContextManager[None]
     return _attending_with("sdpa" if base._supports_sdpa else "eager", base)
 
 
-def attention_mask(base: PreTrainedModel, batch: MicroBatch) -> Tensor | dict[str, Tensor]:
+def attention_mask(
+    base: PreTrainedModel, batch: MicroBatch, device: torch.device
+) -> Tensor | dict[str, Tensor]:
     """Return the tree mask as the model takes it: one tensor, or one for each layer type."""
     config, masks = base.config.get_text_config(), {}
+    ends, depths = batch.subtree_ends.to(device), batch.position_ids.to(device)
     for kind in layer_types(config):
         window = config.sliding_window if kind == "sliding_attention" else None
         chunk = config.attention_chunk_size if kind == "chunked_attention" else None
-        mask = tree_mask(batch.subtree_ends, batch.position_ids, window=window, chunk=chunk)
+        mask = tree_mask(ends, depths, window=window, chunk=chunk)
         if config._attn_implementation == "eager":  # adds masks to scores: bool is silently wrong
             hidden = torch.finfo(base.dtype).min
             mask = torch.zeros_like(mask, dtype=base.dtype).masked_fill(~mask, hidden)
@@ -206,11 +203,8 @@ def tree_mask(
 ) -> Bool[Tensor, "B 1 N N"]:
     """Say which key (last axis) each query sees: `k <= q < subtree_end[k]`, within a layer's reach.
 
-    Args:
-        subtree_ends: One past the row position of each token's last descendant.
-        position_ids: Depth of each token. Reach is measured in depth: a row holds other branches.
-        window: Sliding window in tokens, the query included.
-        chunk: Chunk size in tokens: a query sees no other chunk than its own.
+    Reach is a sliding `window` of tokens, the query included, or the query's own `chunk`. Both are
+    measured in depth (`position_ids`), because a row holds other branches.
 
     Example:
         >>> subtree_ends = torch.tensor([[4, 2, 4, 4]])  # 1 and 2-3 are two branches of 0

@@ -59,10 +59,6 @@ _OF_BARL = (
     "assumes that a rollout believes what it answered, and would have observed the same under "
     "other hypotheses (docs/method.md). credit='belief_critic' assumes neither."
 )
-_LONG_LISTS = (
-    "{:.0%} of {:,} scored tokens are answers, because rows list many. belief='task' asks the "
-    "model for none of them, max_hypotheses for fewer."
-)
 _LIMITS = "max_completion_length, of agents also max_tool_calling_iterations"
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
@@ -104,7 +100,8 @@ class BatchLog(TrainerCallback):
         if local_rollouts.belief.shape[2]:
             metrics["scoring_tokens"] = total = sum(tokens)
             if any(scored.given or ()) and total > 2 * sum(own):
-                text = _LONG_LISTS.format(1 - sum(own) / total, total)
+                text = f"{1 - sum(own) / total:.0%} of {total:,} scored tokens are answers: rows "
+                text += "list many. belief='task' asks the model for none, max_hypotheses for few."
                 trainer._say_once("long lists", text)
         else:
             metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
