@@ -81,7 +81,7 @@ def test_the_pieces_of_attention_show_what_the_mask_shows(
         shown = []
         for call in cut:
             (number, queries), keys = call.queries.shape, call.keys.shape[1]
-            mask = call.mask(torch.float32)
+            mask = call.mask(torch.device("cpu"), torch.float32)
             seen = torch.ones(queries, keys).tril() if mask is None else (mask[:, 0] == 0).float()
             places = call.keys[:, None].expand(-1, queries, -1)
             empty = torch.zeros(number, queries, len(order))

@@ -27,9 +27,7 @@ MIN_TOKENS = 64
 """Fewest tokens of a pass: with fewer, no row is short enough to be spared."""
 
 MEMORY_SHARE = 0.25
-"""Share of the free memory that a pass may take: the allocator's fragments and the gathered
-parameters need the rest.
-"""
+"""Share of the free memory that a pass may take; fragments and gathered parameters need more."""
 
 MEMORY_IS_SHORT = "memory is short: answers are scored %d tokens at a time"
 

@@ -51,12 +51,12 @@ class Call(NamedTuple):
     stops: Int[Tensor, "B K"]
     is_causal: bool
 
-    def mask(self, dtype: torch.dtype) -> Float[Tensor, "B 1 Q K"] | None:
+    def mask(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "B 1 Q K"] | None:
         """Return what is added to the attention scores: 0 or -inf, None if it is causal."""
         if self.is_causal:
             return None
-        queries = self.queries[:, :, None]
-        visible = (self.keys[:, None] <= queries) & (queries < self.stops[:, None])
+        queries, keys, stops = (places.to(device) for places in self[:3])
+        visible = (keys[:, None] <= queries[:, :, None]) & (queries[:, :, None] < stops[:, None])
         return torch.where(visible, 0.0, -torch.inf).to(dtype)[:, None]
 
 
@@ -68,7 +68,8 @@ def calls(batch: MicroBatch, limits: Limits) -> tuple[list[Call], Int[Tensor, " 
             queries, keys = (_table([*runs], limits.multiple) for runs in zip(*group, strict=True))
             sizes = np.array([[len(own)] for _, own in group])
             stops = np.where(np.arange(keys.shape[1]) < sizes, ends[keys], 0)
-            made.append(Call(*map(torch.from_numpy, (queries, keys, stops)), bool(is_causal)))
+            places = map(torch.from_numpy, (queries, keys, stops))
+            made.append(Call(*places, is_causal=bool(is_causal)))
     queries = np.concatenate([call.queries.flatten() for call in made])
     return made, torch.from_numpy(np.unique(queries, return_index=True)[1])
 
@@ -103,7 +104,7 @@ def _alike(pieces: Sequence[_Piece], limits: Limits) -> list[Sequence[_Piece]]:
     least = sizes.min(0)
     axis = (most / least).argmax()
     is_small = sizes[:, axis] ** 2 < least[axis] * most[axis]
-    halves = ([pieces[n] for n in np.flatnonzero(half)] for half in (is_small, ~is_small))
+    halves = ([pieces[n] for n in np.flatnonzero(half).tolist()] for half in (is_small, ~is_small))
     return [group for half in halves for group in _alike(half, limits)]
 
 
@@ -144,10 +145,10 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
 
     def attend(module, query, key, value, attention_mask, is_causal=None, **kwargs):
         # once for all layers: kernels turn a boolean mask into this one at every call
-        device, dtype = place = query.device, query.dtype
+        device, _ = place = query.device, query.dtype
         if place not in placed:
-            moved = [Call(*(t.to(device) for t in call[:3]), call.is_causal) for call in cut]
-            placed[place] = [(c.queries, c.keys, c.mask(dtype)) for c in moved], order.to(device)
+            moved = [(c.queries.to(device), c.keys.to(device), c.mask(*place)) for c in cut]
+            placed[place] = moved, order.to(device)
         made, back = placed[place]
         outputs = []
         for queries, keys, mask in made:
@@ -155,7 +156,9 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
             grouped, heads = (module, key.shape[1]) if mask is None else (None, query.shape[1])
             parts = [(query, queries, query.shape[1]), (key, keys, heads), (value, keys, heads)]
             parts = (_gathered(*part) for part in parts)
-            output, _ = sdpa_attention_forward(grouped, *parts, mask, is_causal=True, **kwargs)
+            output, _ = sdpa_attention_forward(
+                grouped, *parts, attention_mask=mask, is_causal=True, **kwargs
+            )
             outputs.append(output.flatten(0, 1))
         return torch.cat(outputs)[back][None], None
 
