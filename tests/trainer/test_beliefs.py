@@ -311,7 +311,9 @@ def test_lists_that_cost_more_than_the_rollouts_are_named(tmp_path, length, beli
     rollouts = trainer.generated
     own = sum(map(len, [*rollouts.prompt_ids, *rollouts.completion_ids]))
     is_long = (length, belief) == (60, "model")
-    assert (trainer.scored.likelihoods.num_tokens - own > own) == is_long
+    states = sum(len(ends) + 1 for ends in trainer.scored.step_ends)
+    asked = states * len(trainer.scorer.elicitation.token_ids)
+    assert (trainer.scored.likelihoods.num_tokens - asked > 2 * own) == is_long
     assert ("long lists" in trainer._said) == is_long
 
 

@@ -27,7 +27,7 @@ MIN_TOKENS = 64
 """Fewest tokens of a pass: with fewer, no row is short enough to be spared."""
 
 MEMORY_SHARE = 0.25
-"""Share of the free memory that a pass may take; fragments and gathered parameters need more."""
+"""Share of the free memory for a pass; the rest is for fragments and gathered parameters."""
 
 MEMORY_IS_SHORT = "memory is short: answers are scored %d tokens at a time"
 

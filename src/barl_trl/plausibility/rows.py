@@ -14,8 +14,6 @@ Rollouts of a group have s_0 and its branch in common. The branch hangs from the
 Where the prompt is shared too, the group is one tree of several blocks:
 
     s_0 | branch of s_0 || step 0 | step 1 | branch of s_2 | branch of s_1 || step 0 | ...
-
-A micro-batch holds rows as the tensors of one forward pass: padded below each other, or joined.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,9 +36,7 @@ Layout = Literal["packed", "masked", "plain"]
 """
 
 SHARE_FROM = 0.2
-"""Share of the tokens that a shared prompt must save. Attention of a trunk after a shared prompt
-is no plain causal attention, and costs what a fifth of the tokens would (benchmarks/RESULTS.md).
-"""
+"""Share of the tokens that a shared prompt must save, since attention behind it needs masks."""
 
 _AnswerTokens = tuple[tuple[int, ...], int]
 """Tokens of an answer, and the number of leading ones that are not scored."""

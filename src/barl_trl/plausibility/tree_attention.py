@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -153,13 +153,14 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
         outputs = []
         for queries, keys, mask in made:
             # only without a mask do kernels take keys that several heads share
-            grouped, heads = (module, key.shape[1]) if mask is None else (None, query.shape[1])
+            owner = module if mask is None else nn.Module()
+            heads = (key if mask is None else query).shape[1]
             parts = [(query, queries, query.shape[1]), (key, keys, heads), (value, keys, heads)]
             parts = (_gathered(*part) for part in parts)
-            output, _ = sdpa_attention_forward(
-                grouped, *parts, attention_mask=mask, is_causal=True, **kwargs
+            out, _ = sdpa_attention_forward(
+                owner, *parts, attention_mask=mask, is_causal=True, **kwargs
             )
-            outputs.append(output.flatten(0, 1))
+            outputs.append(out.flatten(0, 1))
         return torch.cat(outputs)[back][None], None
 
     ALL_ATTENTION_FUNCTIONS[NAME] = attend
@@ -171,10 +172,7 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
 
 
 def mask_taking_attention(base: PreTrainedModel) -> AbstractContextManager[None]:
-    """Let a model attend with an implementation that takes 4D masks, and put its own back.
-
-    Flash attention fails with such a mask.
-    """
+    """Let a model attend with an implementation that takes 4D masks, which flash does not."""
     if takes_masks(base.config.get_text_config()):
         return nullcontext()
     return _attending_with("sdpa" if base._supports_sdpa else "eager", base)

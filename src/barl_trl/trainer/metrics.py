@@ -86,9 +86,8 @@ class BatchLog(TrainerCallback):
         """Log this process's part of a `RolloutBatch`. All processes must call this together."""
         trainer, scored, generated = self._trainer, batch.scored, batch.generated
         ends = [*map(or_, scored.is_cut_off, map(calls_tool, generated.completions))]
-        own = sum(map(len, (*generated.prompt_ids, *generated.completion_ids)))
-        local = scored.likelihoods.num_tokens, own, [*map(len, scored.turns)], ends
-        tokens, own, turns, cut_off = zip(*gather_object([local]), strict=True)
+        local = scored.likelihoods.num_tokens, [*map(len, scored.turns)], ends
+        tokens, turns, cut_off = zip(*gather_object([local]), strict=True)
         metrics = hypothesis_metrics(scored.sets, scored.answers)
         if share := metrics.get("uncompared"):
             text = f"{share:.1%} of a batch's answers take a parser too long to be compared with "
@@ -98,11 +97,8 @@ class BatchLog(TrainerCallback):
             is_lost = fmean(answer is None and is_cut for answer, is_cut in pairs)
             self._no_answer.append((metrics["no_answer"], is_lost))
         if local_rollouts.belief.shape[2]:
-            metrics["scoring_tokens"] = total = sum(tokens)
-            if any(scored.given or ()) and total > 2 * sum(own):
-                text = f"{1 - sum(own) / total:.0%} of {total:,} scored tokens are answers: rows "
-                text += "list many. belief='task' asks the model for none, max_hypotheses for few."
-                trainer._say_once("long lists", text)
+            metrics["scoring_tokens"] = sum(tokens)
+            self._tell_long_lists(scored, generated)
         else:
             metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
         metrics |= {} if scored.given is None else given_metrics(scored.given)
@@ -122,6 +118,18 @@ class BatchLog(TrainerCallback):
             trainer._say_once("barl/no_answer", said)
         self._tell_signs(metrics, signs)
         self.log_table(_table_rows(scored, local_rollouts, weighed))
+
+    def _tell_long_lists(self, scored: Any, generated: Any) -> None:
+        """Say it if answers, on lists, take more tokens than this process's rollouts themselves."""
+        own = sum(map(len, [*generated.prompt_ids, *generated.completion_ids]))
+        asked = sum(len(ends) + 1 for ends in scored.step_ends)
+        asked *= len(self._trainer.scorer.elicitation.token_ids)
+        answers = scored.likelihoods.num_tokens - own - asked
+        if any(scored.given or ()) and answers > own:
+            share = answers / scored.likelihoods.num_tokens
+            text = f"{share:.0%} of the scored tokens are answers, because rows list many: "
+            text += "belief='task' asks the model for none, max_hypotheses for few."
+            self._trainer._say_once("long lists", text)
 
     def check_rewards(self, rewards: Float[Tensor, "rollout function"]) -> Tensor:
         """Return the rewards of all processes with NaN, a missing reward, for infinity.
