@@ -156,10 +156,8 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
             owner = module if mask is None else nn.Module()
             heads = (key if mask is None else query).shape[1]
             parts = [(query, queries, query.shape[1]), (key, keys, heads), (value, keys, heads)]
-            parts = (_gathered(*part) for part in parts)
-            out, _ = sdpa_attention_forward(
-                owner, *parts, attention_mask=mask, is_causal=True, **kwargs
-            )
+            q, k, v = (_gathered(*part) for part in parts)
+            out, _ = sdpa_attention_forward(owner, q, k, v, mask, is_causal=True, **kwargs)
             outputs.append(out.flatten(0, 1))
         return torch.cat(outputs)[back][None], None
 

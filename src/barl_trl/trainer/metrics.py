@@ -126,9 +126,8 @@ class BatchLog(TrainerCallback):
         asked *= len(self._trainer.scorer.elicitation.token_ids)
         answers = scored.likelihoods.num_tokens - own - asked
         if any(scored.given or ()) and answers > own:
-            share = answers / scored.likelihoods.num_tokens
-            text = f"{share:.0%} of the scored tokens are answers, because rows list many: "
-            text += "belief='task' asks the model for none, max_hypotheses for few."
+            text = f"{answers / scored.likelihoods.num_tokens:.0%} of tokens scored are answers: "
+            text += "rows list many. belief='task' asks the model for none, max_hypotheses for few."
             self._trainer._say_once("long lists", text)
 
     def check_rewards(self, rewards: Float[Tensor, "rollout function"]) -> Tensor:
