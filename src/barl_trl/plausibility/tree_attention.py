@@ -39,7 +39,7 @@ CPU = Limits(128, 2**18, 1.0, 1)
 GPU = Limits(2048, 2**27, 1.5, 8)
 """A launch costs more than padding does. Kernels copy a mask whose width 8 does not divide."""
 
-_Piece = tuple[Int[np.ndarray, " Q"], Int[np.ndarray, " K"]]
+_Piece = tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]
 """Places of queries, and of the keys among which they see theirs. Those after them are cut off."""
 
 

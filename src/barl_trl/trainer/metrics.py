@@ -125,7 +125,8 @@ class BatchLog(TrainerCallback):
         asked = sum(len(ends) + 1 for ends in scored.step_ends)
         asked *= len(self._trainer.scorer.elicitation.token_ids)
         answers = scored.likelihoods.num_tokens - own - asked
-        if any(scored.given or ()) and answers > own:
+        most = max((len(one.answers) for one in scored.sets if one), default=0)
+        if scored.given and most > self._trainer.num_generations and answers > own:
             text = f"{answers / scored.likelihoods.num_tokens:.0%} of tokens scored are answers: "
             text += "rows list many. belief='task' asks the model for none, max_hypotheses for few."
             self._trainer._say_once("long lists", text)
