@@ -3,8 +3,8 @@
 #
 #   benchmarks/on_gpu.sh FOLDER [PART[:SECONDS] ...]
 #
-# It needs this checkout and the packages, and no network: `gpu.py` makes the weights, and has the
-# parts. The most important one is first. Each has a process and a deadline of its own, inside and
+# It needs this checkout and the packages, and no network: it installs the wheels that lie in
+# `wheels/` of the checkout. `gpu.py` makes the weights, and has the parts. The most important one is first. Each has a process and a deadline of its own, inside and
 # outside, and none starts that cannot begin before the end. FOLDER/results.jsonl has a line for
 # each measurement, on disk as soon as it is made, and one that says where a part stood when its
 # time was over. FOLDER/PART.log has what else it said. `prepare` computes what needs no GPU: run
@@ -19,6 +19,7 @@ PARTS=("$@")
 PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)}
 END=${END:-480}
 SECONDS=0
+[ ! -d wheels ] || "$PYTHON" -m pip install -q --no-index --no-deps wheels/*.whl
 export PYTHONPATH=$PWD/src${PYTHONPATH:+:$PYTHONPATH} HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True OMP_NUM_THREADS=${OMP_NUM_THREADS:-8}
 

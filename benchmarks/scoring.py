@@ -15,8 +15,9 @@ answers at the same states, in one process run, in turns:
 Beside them stand plain causal forwards: of the rollouts (`plain`), of as many tokens as `default`
 feeds, with the head at as many places (`limit`), and with the head at the completions' places, too
 (`limit, fused`). The column ": limit" compares each way with a limit of its own tokens: it has
-`limit`'s seconds for each token. Seconds are CPU seconds of this process, on a GPU wall seconds,
-the least of the rounds; the slowest two score one rollout of the group.
+`limit`'s seconds for each token, or those of `limit, fused`. Seconds are CPU seconds of this
+process, on a GPU wall seconds, the least of the rounds; the slowest two score one rollout of the
+group.
 """
 
 import argparse
@@ -283,6 +284,7 @@ def measure(shape: Shape, rounds: int) -> list[dict]:
             seconds[name] = min(seconds[name], spent)
     peaks = {name: peak_bytes(call) for name, call in calls.items()}
     tokens |= {"plain": trunk, "limit": size, "limit, fused": size}
+    per_token = [seconds[name] / size for name in ("limit", "limit, fused")]
     return [
         {
             "way": name,
@@ -290,7 +292,7 @@ def measure(shape: Shape, rounds: int) -> list[dict]:
             "tokens": tokens[name],
             "peak_mb": round(peaks[name] / 2**20, 1),
             "of_plain": seconds[name] / seconds["plain"],
-            "of_limit": seconds[name] / tokens[name] * size / seconds["limit"],
+            "of_limit": seconds[name] / tokens[name] / per_token["fused" in name],
             "of_default": seconds[name] / seconds["default"],
             **asdict(shape),
         }
