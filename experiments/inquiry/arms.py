@@ -40,6 +40,11 @@ def _bayes(weight: float, baseline: str = "leave_one_out") -> Arm:
     return _task(title, "bayes", needs_truth=False, **fields)
 
 
+def _turns(baseline: str) -> Arm:
+    title = f"return-to-go, baseline {baseline}"
+    return _task(title, "turns", needs_truth=False, credit_baseline=baseline)
+
+
 ARMS = {
     "grpo": _task("GRPO", "grpo", needs_truth=False),
     "rloo": _task("RLOO", "rloo", needs_truth=False),
@@ -62,6 +67,8 @@ ARMS = {
     "bayes-0.3-step": _bayes(0.3, "step"),
     "bayes-1-step": _bayes(1.0, "step"),
     "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
+    "turns-step": _turns("step"),
+    "turns-state": _turns("state"),
     # controls
     "final-belief": _task("control: last belief in the truth", f"{_HERE}.final_belief"),
     "outcome-batch": _task("control: progress without belief", f"{_HERE}.outcome_batch"),

@@ -26,6 +26,7 @@ class Budget:
 BUDGETS = {
     "number": Budget(questions=4, tokens=64, steps=200),
     "number64": Budget(questions=6, tokens=88, steps=200),
+    "number-turns": Budget(questions=4, tokens=64, steps=200),
     "code": Budget(questions=4, tokens=112, steps=200),
     "words": Budget(questions=4, tokens=160, steps=200),
     "animals": Budget(questions=8, tokens=112, steps=200),

@@ -21,10 +21,12 @@ IN_CONDITIONS = ("grpo", "bayes-0.3")
 """Arms of the conditions."""
 LONG = ("rloo", "grpo", "bayes-0.3", "bayes-0-step", "bayes-0.3-step", "bayes-1-step")
 """Arms of the trainings of 800 steps."""
+TURNS = ("grpo", "rloo", "turns-step", "turns-state")
+"""Arms of the games that reward turns."""
 LONG_TUNING_SEEDS, FIRST_LONG_SEED = (101, 102, 103), 31
 
 
-_EARLIER = tuple(name for name in ARMS if not name.endswith("-step"))
+_EARLIER = tuple(name for name in ARMS if not name.endswith(("-step", "-state")))
 
 
 class Part(NamedTuple):
@@ -43,6 +45,11 @@ class Part(NamedTuple):
 def _long(title: str, game: str) -> Part:
     grid, seeds = SHORT_GRID, LONG_TUNING_SEEDS
     return Part(f"{title}, 800 steps", game, ("long",), LONG, grid, seeds, FIRST_LONG_SEED)
+
+
+def _turns(title: str, game: str) -> Part:
+    grid, seeds = SHORT_GRID, LONG_TUNING_SEEDS
+    return Part(f"{title}, rewards of turns", game, ("many",), TURNS, grid, seeds, FIRST_LONG_SEED)
 
 
 PARTS = {
@@ -67,6 +74,7 @@ PARTS = {
     "number-long": _long("Numbers", "number"),
     "number64-long": _long("64 numbers", "number64"),
     "animals-long": _long("Animals", "animals"),
+    "number-turns": _turns("Numbers", "number-turns"),
 }
 """The parts by name. Each needs the tuning of its game."""
 

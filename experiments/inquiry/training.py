@@ -16,7 +16,7 @@ from barl_trl import BARLConfig, BARLTrainer
 
 from ..tools import write_json
 from .arms import ARMS
-from .environments import model_dir
+from .environments import GAMES, model_dir, what_is_left
 from .games import BUDGETS, CONDITIONS, make_task
 
 GROUP = 8
@@ -64,6 +64,8 @@ def run_into(
     fields: dict[str, Any] = dict(ARMS[arm].fields)
     if "prior" in task.rows[0] and "belief" in fields:
         fields["prior_column"] = "prior"
+    uses_states = fields.get("credit_baseline") == "state"
+    state_key = what_is_left(GAMES[game].inquiry) if uses_states else None
     with tempfile.TemporaryDirectory() as folder:
         args = BARLConfig(
             folder,
@@ -102,6 +104,7 @@ def run_into(
             eval_dataset=Dataset.from_list(task.test_rows[: scale.tests]),
             environment_factory=task.environment,
             answer_equivalence=operator.eq,
+            state_key=state_key,
         )
         trainer.remove_callback(PrinterCallback)
         all_tests: Any = Dataset.from_list(task.test_rows)
