@@ -103,6 +103,24 @@ def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functi
     assert logged["barl/turn_return_share"] == [1.0]
 
 
+def test_plain_rl_with_them_needs_neither_truths_nor_hypotheses(tmp_path):
+    rows = [row | {"candidates": ["1", "2"]} for row in ROWS]
+    trainer = agent(
+        tmp_path,
+        rows=rows,
+        reward_funcs=None,
+        environment_factory=Rewarding,
+        credit="rloo",
+        hypotheses_column="candidates",
+    )
+    weights = played(trainer, rows, plays())["advantages"][:, 0]
+    totals = [sum(row) for row in REWARDS]
+    others = [(sum(totals) - total) / 3 for total in totals]
+    assert weights.tolist() == pytest.approx([a - b for a, b in zip(totals, others, strict=True)])
+    assert "barl/unusable_lists" not in trainer._metrics["train"]
+    assert "barl/no_hypothesis" not in trainer._said
+
+
 def test_a_function_tells_them_too_and_the_outcome_is_apart(tmp_path):
     asked = {}
 

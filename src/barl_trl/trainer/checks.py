@@ -225,7 +225,8 @@ def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str
         first_rows: list[Any] = [*islice(dataset, _LOOKED_AT)]
         named = {field: getattr(args, field) for field in ("hypotheses_column", "prior_column")}
         named = {field: column for field, column in named.items() if column is not None}
-        named |= {"solution_column": args.solution_column} if args.own_credit.needs_truth else {}
+        needs_truth = args.own_credit.needs_truth and args.own_credit.hypotheses != "none"
+        named |= {"solution_column": args.solution_column} if needs_truth else {}
         for field, column in named.items():
             _must(column in columns,
                   f"{field} must name a column of {name}, got {column!r}: {[*first]}.")
