@@ -63,10 +63,13 @@ class InquiryEnvironment:
         if not self.inquiry.is_question(question):
             return _NO_QUESTION
         reply = self.inquiry.reply(question, self.secret)
+        self._learn(question, reply)
+        return reply
+
+    def _learn(self, question: str, reply: str) -> None:
         likelihoods = np.exp(self.assumed.log_likelihoods(question, reply))
         if self.belief @ likelihoods > 0:  # else the assumed game says that this cannot be
             self.belief = self.belief * likelihoods / (self.belief @ likelihoods)
-        return reply
 
     def _observation_log_likelihoods(
         self, hypotheses: Sequence[str], steps: Sequence[Any]
@@ -223,14 +226,15 @@ def found_secret(
 
     Args:
         completions: The messages of each rollout.
-        environments: Their games.
+        environments: Their games. One may have its own `answer`.
         log_metric: Logs means over the rollouts: `questions` in a game; `unanswered`, the share
             without a boxed text; `belief_entropy` at the answer, as a share of log H;
             `determined`, the share that answers what alone is left (belief above .99); `log_score`,
             the logarithm of the belief in the secret, in nats. The trainer provides it.
         **kwargs: The columns of the data set, which are not used.
     """
-    answers = [_answer(completion[-1]) for completion in completions]
+    pairs = zip(environments, completions, strict=True)
+    answers = [getattr(one, "answer", None) or _answer(messages[-1]) for one, messages in pairs]
     if log_metric is not None:
         for name, values in _measures(answers, environments).items():
             log_metric(name, float(np.mean(values)))

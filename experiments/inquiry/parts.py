@@ -75,6 +75,7 @@ PARTS = {
     "number64-long": _long("64 numbers", "number64"),
     "animals-long": _long("Animals", "animals"),
     "number-turns": _turns("Numbers", "number-turns"),
+    "guess-turns": _turns("TextArena's GuessTheNumber", "guess"),
 }
 """The parts by name. Each needs the tuning of its game."""
 

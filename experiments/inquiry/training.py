@@ -13,6 +13,7 @@ from datasets import Dataset
 from transformers import PrinterCallback
 
 from barl_trl import BARLConfig, BARLTrainer
+from barl_trl.trainer.text_rollouts import text_rollouts
 
 from ..tools import write_json
 from .arms import ARMS
@@ -64,12 +65,17 @@ def run_into(
     fields: dict[str, Any] = dict(ARMS[arm].fields)
     if "prior" in task.rows[0] and "belief" in fields:
         fields["prior_column"] = "prior"
-    uses_states = fields.get("credit_baseline") == "state"
+    is_text = hasattr(GAMES[game], "step")
+    playing: dict[str, Any] = {"environment_factory": task.environment}
+    if is_text:
+        playing = {"rollout_func": text_rollouts(task.environment, max_turns=budget.questions)}
+        del fields["belief"]
+    uses_states = fields.get("credit_baseline") == "state" and not is_text
     state_key = what_is_left(GAMES[game].inquiry) if uses_states else None
     with tempfile.TemporaryDirectory() as folder:
         args = BARLConfig(
             folder,
-            hypotheses_column="candidates",
+            hypotheses_column=None if is_text else "candidates",
             max_steps=steps,
             per_device_train_batch_size=scale.rollouts,
             num_generations=GROUP,
@@ -102,7 +108,7 @@ def run_into(
             args,
             Dataset.from_list(task.rows),
             eval_dataset=Dataset.from_list(task.test_rows[: scale.tests]),
-            environment_factory=task.environment,
+            **playing,
             answer_equivalence=operator.eq,
             state_key=state_key,
         )
