@@ -320,6 +320,13 @@ def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
         assert row[: len(mask)] == pytest.approx(want)
 
 
+def test_a_padding_token_ends_a_turn_in_text(tmp_path):
+    trainer, _ = talk(tmp_path, [["7<|endoftext|>8"]] * 4)
+    decode = trainer._tokenizer.decode
+    assert [decode(ids) for ids in trainer.generated.completion_ids] == ["7<|endoftext|>"] * 4
+    assert trainer.generated.turn_rewards == [pytest.approx([0.7])] * 4
+
+
 def test_text_episodes_end_where_no_token_is_left(tmp_path):
     trainer, _ = talk(tmp_path, [["3", "4", "5"]] * 4, max_completion_length=12)
     assert all(len(ids) <= 12 for ids in trainer.generated.completion_ids)

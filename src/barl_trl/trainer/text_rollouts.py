@@ -100,8 +100,10 @@ class _Episode:
     ) -> None:
         """Take what the model said, and what the environment replies."""
         room = self._trainer.max_completion_length - len(self.ids)
-        self._append(said[:room], 1, logprobs)
         tokenizer, ends = self._trainer._tokenizer, self._trainer.turn_end_ids
+        # the model may go on behind padding, which ends a turn
+        said = said[: next((k for k, token in enumerate(said, 1) if token in ends), None)]
+        self._append(said[:room], 1, logprobs)
         if not self.ids or self.ids[-1] not in ends:  # cut off
             self.is_over = True
             return
