@@ -105,18 +105,11 @@ def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functi
 
 def test_plain_rl_with_them_needs_neither_truths_nor_hypotheses(tmp_path):
     rows = [row | {"candidates": ["1", "2"]} for row in ROWS]
-    trainer = agent(
-        tmp_path,
-        rows=rows,
-        reward_funcs=None,
-        environment_factory=Rewarding,
-        credit="rloo",
-        hypotheses_column="candidates",
-    )
+    fields = {"credit": "rloo", "hypotheses_column": "candidates", "reward_funcs": None}
+    trainer = agent(tmp_path, rows=rows, environment_factory=Rewarding, **fields)
     weights = played(trainer, rows, plays())["advantages"][:, 0]
-    totals = [sum(row) for row in REWARDS]
-    others = [(sum(totals) - total) / 3 for total in totals]
-    assert weights.tolist() == pytest.approx([a - b for a, b in zip(totals, others, strict=True)])
+    totals = [sum(row) for row in REWARDS]  # less the mean of the others
+    assert weights.tolist() == pytest.approx([(4 * one - sum(totals)) / 3 for one in totals])
     assert "barl/unusable_lists" not in trainer._metrics["train"]
     assert "barl/no_hypothesis" not in trainer._said
 
@@ -320,23 +313,16 @@ def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
         assert row[: len(mask)] == pytest.approx(want)
 
 
-def test_a_padding_token_ends_a_turn_in_text(tmp_path):
-    trainer, _ = talk(tmp_path, [["7<|endoftext|>8"]] * 4)
-    decode = trainer._tokenizer.decode
-    assert [decode(ids) for ids in trainer.generated.completion_ids] == ["7<|endoftext|>"] * 4
-    assert trainer.generated.turn_rewards == [pytest.approx([0.7])] * 4
-
-
 def test_text_episodes_end_where_no_token_is_left(tmp_path):
     trainer, _ = talk(tmp_path, [["3", "4", "5"]] * 4, max_completion_length=12)
     assert all(len(ids) <= 12 for ids in trainer.generated.completion_ids)
 
 
-def test_text_episodes_of_plain_prompts(tmp_path):
+def test_text_episodes_of_plain_prompts_where_padding_ends_a_turn(tmp_path):
     rows = [{"prompt": "Which number?", "seed": 1}] * 4
-    trainer, _ = talk(tmp_path, [["3", "7"]] * 4, rows=rows)
+    trainer, _ = talk(tmp_path, [["3", "7<|endoftext|>8"]] * 4, rows=rows)
     assert trainer._tokenizer.decode(trainer.generated.completion_ids[0]) == (
-        "3<|im_end|>\nhigher\n7<|im_end|>"
+        "3<|im_end|>\nhigher\n7<|endoftext|>"
     )
 
 
