@@ -9,5 +9,7 @@ from .posterior import progress_rewards as progress_rewards
 from .posterior import q_values as q_values
 from .trainer import BARLConfig as BARLConfig
 from .trainer import BARLTrainer as BARLTrainer
+from .trainer import ends_episode as ends_episode
+from .trainer import text_rollouts as text_rollouts
 
 __version__: str

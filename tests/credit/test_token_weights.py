@@ -1,5 +1,6 @@
 """From scored rollouts to the weights of tokens: names, settings, baselines, tokens, whitening."""
 
+import json
 import math
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from barl_trl.credit.whitening import moments, standardize
 from barl_trl.posterior import StepValues
 
 from .. import reference
+from ..paths import ROOT
 from ..reference import Rollout
 from .scored import batches, check, group, rows, scored
 
@@ -91,6 +93,29 @@ def test_names_are_known_without_torch():
     """Help and mistakes are to be quick."""
     code = "import sys, barl_trl.credit.registry; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+WITHOUT_TRL = """
+import sys
+for name in ("trl", "transformers", "accelerate", "datasets", "peft"):
+    sys.modules[name] = None
+{code}
+rewards = torch.tensor([[0, 1.0, 0, 0, 2.0], [0, 0, 4.0, 0, 0], [0, 0, 8.0, 0, 0]])
+mask = torch.tensor([[1, 1, 0, 1, 1], [1, 1, 1, 0, 0], [1, 1, 1, 0, 0]])
+print(turns_step(rewards, mask, np.array(["a", "b", "a"]))[0].tolist())
+"""
+
+
+def test_the_credits_work_without_trl():
+    """The function in docs/extending.md: rewards to go, minus the other's at the same turn."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    code = page.rpartition("## Other trainers")[2].partition("```python\n")[2].partition("```")[0]
+    command = [sys.executable, "-c", WITHOUT_TRL.format(code=code)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    # prompt a has 3 and 2 to go against 8, which also stands for the second turn, that it has not
+    expected = [[3 - 8.0, 3 - 8.0, 0.0, 2 - 8.0, 2 - 8.0], [4.0] * 3 + [0.0] * 2]
+    expected.append([8 - 3.0] * 3 + [0.0] * 2)
+    assert json.loads(run.stdout) == expected
 
 
 # What an estimator sees

@@ -89,6 +89,15 @@ def test_two_processes_equal_one(tmp_path, one_process, num_prompts):
     assert sorted(shares[0] + shares[1]) == sorted(once), "each answer is judged by one process"
 
 
+def test_rewards_of_turns_are_compared_across_processes(tmp_path):
+    settings = {"credit": "turns", "credit_baseline": "state", "steps_per_generation": 1}
+    one = Run(tmp_path / "one", "cpu.yaml", 1, 1, **settings)
+    assert_equal(
+        Run(tmp_path / "two", "cpu/ddp.yaml", 2, 1, credit="turns", credit_baseline="state"), one
+    )
+    assert one.log[0]["rewards/turn_rewards/mean"] > 0 and any(map(any, one.weights))
+
+
 def test_gradient_accumulation_equals_one_pass(tmp_path, one_process):
     four = Run(tmp_path / "four", "cpu.yaml", 1, 2, num_accumulated=4)
     assert_equal(four, one_process[2], uncompared={"entropy"})  # TRL's is a mean over passes

@@ -97,6 +97,7 @@ def make_record(seed, *, step=0, group=0, rollout=0, outcome=1.0, steps=4, size=
         "turn_ends": None,
         "observed_tools": None,
         "ended_in_call": None,
+        "ended_by_tool": None,
         "has_truth": True,
         "cost": None,
         "outcomes_under": None,

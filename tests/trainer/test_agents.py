@@ -13,9 +13,10 @@ from datasets import Dataset
 from transformers import GenerationConfig
 from trl import GRPOTrainer
 
-from barl_trl import BARLTrainer
+from barl_trl import BARLTrainer, ends_episode
 from barl_trl.rewards import accuracy_reward
 from barl_trl.synthetic.search import search_rows
+from barl_trl.trainer.records import FOLDER, read_records
 from barl_trl.trainer.turns import turn_ends
 
 from .. import reference
@@ -206,6 +207,58 @@ def test_an_environment_tells_answers_and_rewards_and_reward_functions_read_them
     assert trainer.scored.sets[0].members == (0, 1, None, 0)
     rewards = [[1.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
     assert trainer._rewards_per_func.tolist() == rewards
+
+
+class Final(Guess):
+    """Ends with the answer, by a mark."""
+
+    @ends_episode
+    def submit(self, number: int) -> str:
+        """Give the answer.
+
+        Args:
+            number: The answer.
+        """
+        return super().submit(number)
+
+
+class Done(Guess):
+    """Ends with the answer, by its attribute."""
+
+    @property
+    def done(self):
+        return self.answer is not None
+
+
+ENDINGS = [
+    [call("compare", number=7), call("submit", number=12)],
+    [call("submit", number=9) + "\n" + call("submit", number=12)],
+    [r"Is it \boxed{12}?"],
+    [call("submit"), call("submit", number=12)],
+]
+
+
+@pytest.mark.parametrize("game", [Final, Done])
+def test_a_tool_may_end_the_rollout_without_another_turn(tmp_path, game):
+    trainer = agent(tmp_path, environment_factory=game, log_beliefs=True, credit="barl")
+    played(trainer, ROWS, ENDINGS)
+    generated, scored = trainer.generated, trainer.scored
+    assert trainer.script.calls == [4, 2]  # the end of a rollout is not generated
+    assert scored.answers == ["12", "9", None, "12"]
+    assert generated.ended == {0, 1, 3} and not any(scored.is_cut_off)
+    # the model wrote the last token, and what the tool said stands in the messages alone
+    assert [ids[-1] in trainer.turn_end_ids for ids in generated.completion_ids] == [True] * 4
+    roles = [[one["role"] for one in rollout] for rollout in generated.completions]
+    a, t = "assistant", "tool"
+    assert roles == [[a, t, a, t], [a, t, t], [a], [a, t, a, t]]
+    assert generated.completions[0][-1]["content"] == r"noted, not \boxed{5}"
+    assert "has ended" in generated.completions[1][-1]["content"]
+    logged = trainer._metrics["train"]
+    assert logged["barl/ended_by_tool"] == [0.75]
+    for name in ("ended_in_call", "malformed_calls", "no_room_for_result", "template_mismatch"):
+        assert logged[f"barl/{name}"] == [0.0], name
+    written = read_records(tmp_path / FOLDER)
+    assert [r["ended_by_tool"] for r in written] == [True, True, False, True]
 
 
 class Untold:

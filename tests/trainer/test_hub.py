@@ -142,6 +142,37 @@ def test_a_push_that_fails_is_told_and_training_goes_on(tmp_path, push, answers)
     assert last_checkpoint(tmp_path / "mine")[0] == str(tmp_path / "mine" / "checkpoint-8")
 
 
+LOADING = """
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from barl_trl import BARLConfig
+BARLConfig("out", use_cpu=True)
+for loader in (AutoTokenizer, AutoModelForCausalLM):
+    try:
+        loader.from_pretrained("org/model")
+    except OSError as error:
+        print(loader.__name__, "connect" in str(error))
+"""
+
+
+@pytest.mark.slow
+def test_a_silent_hub_is_asked_once(tmp_path):
+    asked = []
+    answer = {f"do_{name}": lambda self: (asked.append(self.path), time.sleep(30))
+              for name in ("HEAD", "GET")}  # fmt: skip
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Hub,), answer)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        environment = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_TOKEN": ""}
+        environment |= {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+        environment |= {"HF_HUB_DOWNLOAD_TIMEOUT": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+        command = [sys.executable, "-c", LOADING]
+        run = subprocess.run(
+            command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True
+        )
+        server.shutdown()
+    assert run.stdout == "AutoTokenizer True\nAutoModelForCausalLM True\n", run.stderr
+    assert len(asked) == 1
+
+
 def test_a_card_names_settings_data_and_results(tmp_path, model, tokenizer):
     made = trainer(model, tokenizer, config(tmp_path, elicitation="a|`b`\nhttp://me:pw@host"))
     made.train()

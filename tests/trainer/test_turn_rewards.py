@@ -5,12 +5,13 @@ import math
 import pytest
 from datasets import Dataset
 
+from barl_trl.rewards import accuracy_reward
 from barl_trl.trainer.text_rollouts import text_rollouts
 
 from .. import reference
 from ..reference import Rollout
 from .playing import Keeping, agent_config, call, played, speaking
-from .test_agents import QUESTION, agent, chatting
+from .test_agents import QUESTION, agent, chatting, look
 
 ROWS = [{"prompt": QUESTION, "seed": 3}] * 4
 
@@ -106,7 +107,7 @@ def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functi
 def test_plain_rl_with_them_needs_neither_truths_nor_hypotheses(tmp_path):
     rows = [row | {"candidates": ["1", "2"]} for row in ROWS]
     fields = {"credit": "rloo", "hypotheses_column": "candidates", "reward_funcs": None}
-    trainer = agent(tmp_path, rows=rows, environment_factory=Rewarding, **fields)
+    trainer = agent(tmp_path, rows=rows, tools=[look], turn_rewards=lambda **_: REWARDS, **fields)
     weights = played(trainer, rows, plays())["advantages"][:, 0]
     totals = [sum(row) for row in REWARDS]  # less the mean of the others
     assert weights.tolist() == pytest.approx([(4 * one - sum(totals)) / 3 for one in totals])
@@ -194,6 +195,42 @@ def test_lists_that_cannot_be_used_are_refused_at_first_and_counted_later(tmp_pa
     assert [row.any().item() for row in output["advantages"]] == [False, False, False, True]
 
 
+class Asked(Rewarding):
+    """Tells the rewards by its method, which is no tool."""
+
+    def reset(self, seed, **row):
+        super().reset(seed)
+        self.earned, self.turn_rewards = self.turn_rewards, [9.0] * 9
+
+    def look(self, key: int) -> str:
+        """Look up a key.
+
+        Args:
+            key: The key.
+        """
+        self.earned.append(key / 10)
+        return "x"
+
+    def get_turn_rewards(self):
+        return self.earned
+
+    def get_reward(self):
+        return 0.0
+
+
+def test_a_method_tells_them_and_is_no_tool(tmp_path):
+    fields = {"credit": "turns", "credit_baseline": "none", "reward_funcs": []}
+    trainer = agent(tmp_path, rows=ROWS, environment_factory=Asked, **fields)
+    lies = [[call("get_turn_rewards"), "Done."], *plays()[1:]]
+    output = played(trainer, ROWS, lies)
+    assert "get_turn_rewards" not in trainer._tokenizer.decode(trainer.generated.prompt_ids[0])
+    assert [tool.__name__ for tool in trainer.tools] == ["look"]
+    said = trainer.generated.completions[0][1]["content"]
+    assert "not found" in said
+    firsts = output["advantages"][:, 0].tolist()
+    assert firsts == pytest.approx([0.0, 0.4, 0.0, 0.8])
+
+
 # The task is the environment's
 
 
@@ -209,15 +246,14 @@ class Owner(Rewarding):
         return [[0.0 if h != "30" else -math.inf for h in hypotheses] for _ in steps]
 
 
-def test_an_environment_owns_hypotheses_prior_and_truth(tmp_path):
-    from barl_trl.rewards import accuracy_reward
-
+@pytest.mark.parametrize("credit", ["bayes", "barl"])
+def test_an_environment_owns_hypotheses_prior_and_truth(tmp_path, credit):
     trainer = agent(
         tmp_path,
         rows=ROWS,
         reward_funcs=accuracy_reward,
         environment_factory=Owner,
-        credit="bayes",
+        credit=credit,
         belief="task",
     )
     says = [[call("look", key=2), r"\boxed{12}"], [r"\boxed{7}"]] * 2
@@ -225,6 +261,20 @@ def test_an_environment_owns_hypotheses_prior_and_truth(tmp_path):
     assert trainer.scored.sets[0].answers == ("12", "7", "30")
     assert trainer.scored.evidence.log_prior[0].exp().tolist() == pytest.approx([1, 0.5, 0.5])
     assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_a_truth_that_is_nowhere_is_an_error_at_once(tmp_path):
+    trainer = agent(tmp_path, rows=ROWS, reward_funcs=[], environment_factory=Asked, credit="barl")
+    with pytest.raises(ValueError, match="solution_column must"):
+        played(trainer, ROWS, plays())
+
+
+def test_hypotheses_that_are_nowhere_are_an_error_at_once(tmp_path):
+    fields = {"credit": "bayes", "belief": "task"}
+    game = type("Silent", (Rewarding,), {"get_reward": lambda self: 1.0})
+    trainer = agent(tmp_path, rows=ROWS, reward_funcs=[], environment_factory=game, **fields)
+    with pytest.raises(ValueError, match="must have hypotheses"):
+        played(trainer, ROWS, plays())
 
 
 def test_the_environments_of_a_prompt_must_own_one_task(tmp_path):

@@ -81,14 +81,15 @@ def _in_same_state(
     """Return, for each step, the weighted mean of those of its group's other rollouts that begin in
     the same state, and the sum of weights.
     """
-    if rollouts.states is None:
+    states = rollouts.states
+    if states is None:
         raise ValueError("baseline 'state' needs rollouts.states, got None: 'step' needs none.")
     if not values.numel():
         return values, weights
     places = torch.arange(len(values), device=values.device)
 
     def numbered(owners: Tensor) -> Tensor:
-        pairs = torch.stack([owners[:, None].expand_as(rollouts.states), rollouts.states], dim=-1)
+        pairs = torch.stack([owners[:, None].expand_as(states), states], dim=-1)
         return pairs.flatten(0, 1).unique(dim=0, return_inverse=True)[1]
 
     of_group, own = numbered(rollouts.groups), numbered(places)

@@ -56,7 +56,7 @@ def turns(
 
 def to_go(rewards: Float[Tensor, "batch step"], gamma: float = 1.0) -> Float[Tensor, "batch step"]:
     r"""Return $\sum_{k \ge t} \gamma^{k-t} r_k$ of each step t."""
-    total, sums = torch.zeros_like(rewards[:, 0]) if rewards.shape[1] else None, []
+    total, sums = rewards.new_zeros(len(rewards)), []
     for t in reversed(range(rewards.shape[1])):
         total = rewards[:, t] + gamma * total
         sums.append(total)

@@ -79,7 +79,9 @@ def kinds(
             "truncated": record["is_cut_off"],
             "no_answer": record["answer"] is None,
             "timed_out": record["reason"] == "timeout",
-            "asked_nothing": record["ended_in_call"] is False and record["own_tokens"] is None,
+            "asked_nothing": record["ended_in_call"] is False
+            and not record["ended_by_tool"]
+            and record["own_tokens"] is None,
             "ended_in_call": record["ended_in_call"],
             "differs": derived.difference is not None,
             "right": right,

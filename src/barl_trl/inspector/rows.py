@@ -20,7 +20,7 @@ _DECIMALS = 5
 COLUMNS = ("group", "rollout", "outcome", "tokens", "cost", "mean", "spread", "kinds", "answer")
 """Columns of the list of rollouts. `group` is the number of the group in the run."""
 
-_AS_RECORDED = ("rollout", "answer", "reason", "is_cut_off")
+_AS_RECORDED = ("rollout", "answer", "reason", "is_cut_off", "ended_by_tool")
 _AS_RECORDED += ("scored_tokens", "tokens", "token_ids", "step_ends")
 _AS_RECORDED += ("own_tokens", "turn_ends", "observed_tools")
 """Columns of records that the page gets as they are; numbers are rounded, or computed."""

@@ -68,13 +68,47 @@ def guard_tools(trainer: Any) -> None:
 
     A call that raises is a failed call, `SystemExit` included. Results are texts of at most
     `max_result_chars` characters. They stand in the order of the calls, which are made one after
-    another: TRL would call a turn's coroutine functions behind the others.
+    another: TRL would call a turn's coroutine functions behind the others. Behind a call that ends
+    the episode, the turn's other calls fail.
     """
-    for tools, coroutines in zip(trainer._sync_tool_dicts, trainer._async_tool_dicts, strict=True):
+    over: set[int] = set()
+    pairs = zip(trainer._sync_tool_dicts, trainer._async_tool_dicts, strict=True)
+    for n, (tools, coroutines) in enumerate(pairs):
         called = {name: tool for name, tool in (coroutines | tools).items() if not _is_hidden(tool)}
         tools.clear()
-        tools |= {name: _tool(trainer, tool) for name, tool in called.items()}
+        tools |= {name: _tool(trainer, tool, n, over) for name, tool in called.items()}
         coroutines.clear()
+
+
+class _LastResult(str):
+    """What the call that ended a rollout returned. `str` leaves it as it is, for TRL's messages."""
+
+    place: int
+    """Number of the rollout among this process's."""
+
+    def __str__(self) -> str:
+        return self
+
+
+def ends_episode(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a tool, or an environment's method, as one whose call ends the rollout.
+
+    The model takes no turn behind it, and does not read its result. A call that raises ends
+    nothing. An environment may also end the rollout by its attribute `done`.
+
+    Example:
+        >>> @ends_episode
+        ... def submit(answer: str) -> str:
+        ...     return "Thank you."
+    """
+    tool.ends_episode = True  # type: ignore[attr-defined]
+    return tool
+
+
+def ended_by(messages: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the number of the rollout that results of tools ended; None if they ended none."""
+    ends = (one["content"].place for one in messages if isinstance(one["content"], _LastResult))
+    return next(ends, None)
 
 
 def hide_methods(trainer: Any) -> None:
@@ -87,7 +121,7 @@ def _is_hidden(tool: Any) -> bool:
     return hasattr(getattr(tool, "__self__", None), "reset") and tool.__name__ in NO_TOOLS
 
 
-def _tool(trainer: Any, tool: Any) -> Callable[..., Any]:
+def _tool(trainer: Any, tool: Any, place: int, over: set[int]) -> Callable[..., Any]:
     most = trainer.args.max_result_chars
 
     async def awaited(result: Any) -> Any:
@@ -97,6 +131,8 @@ def _tool(trainer: Any, tool: Any) -> Callable[..., Any]:
     @wraps(tool)  # TRL names it where the model gives no mapping of arguments
     def called(**arguments: Any) -> Any:
         with _boundary(KeyboardInterrupt, most=most):
+            if place in over:
+                raise RuntimeError("the episode has ended, so that this call was not made.")
             result = tool(**deepcopy(arguments))  # the messages keep what was said
             if isawaitable(result):
                 loop, later = vars(trainer).get("async_loop"), awaited(result)
@@ -108,7 +144,13 @@ def _tool(trainer: Any, tool: Any) -> Callable[..., Any]:
             text = _text(result, most)
             said = f"a result of {tool.__name__} is longer than max_result_chars={most} and is cut."
             trainer._say_once(("result", tool.__name__), said if len(text) > most else None)
-            return readable(_cut(text, most))
+            result = readable(_cut(text, most))
+            done = getattr(trainer.environments[place], "done", 0) if trainer.environments else 0
+            if getattr(tool, "ends_episode", False) or (done and not callable(done)):
+                over.add(place)
+                result = _LastResult(result)
+                result.place = place
+            return result
 
     return called
 

@@ -79,8 +79,7 @@ def check_kinds(arguments: dict[str, Any]) -> None:
         parts: Any = value.values() if isinstance(value, Mapping) else value
         are_parts = isinstance(value, container) and all(isinstance(one, inside) for one in parts)
         if not (is_left_out or are_parts or isinstance(value, kinds)):
-            got = " ".join(reprlib.repr(value).split())  # that of a table has many lines
-            raise TypeError(f"{name} must be {rule}, got {got:.80}.")
+            raise TypeError(f"{name} must be {rule}, got {_shown(value)}.")
 
 
 def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
@@ -122,6 +121,11 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
         if isinstance(dataset, _DATA):
             _check_dataset(name, dataset, args, arguments)
     return rewards
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a value in one line; those of tables and arrays have many."""
+    return " ".join(reprlib.repr(value).split())[:80]
 
 
 def _must(holds: Any, text: str) -> None:
@@ -225,8 +229,11 @@ def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str
         first_rows: list[Any] = [*islice(dataset, _LOOKED_AT)]
         named = {field: getattr(args, field) for field in ("hypotheses_column", "prior_column")}
         named = {field: column for field, column in named.items() if column is not None}
-        needs_truth = args.own_credit.needs_truth and args.own_credit.hypotheses != "none"
-        named |= {"solution_column": args.solution_column} if needs_truth else {}
+        # environments, and a `rollout_func`, may tell the truth
+        plays = keywords.get("environment_factory") or keywords.get("rollout_func")
+        is_plain = args.own_credit.hypotheses == "none" and keywords["turn_rewards"]
+        is_asked = args.own_credit.needs_truth and not (plays or is_plain)
+        named |= {"solution_column": args.solution_column} if is_asked else {}
         for field, column in named.items():
             _must(column in columns,
                   f"{field} must name a column of {name}, got {column!r}: {[*first]}.")
@@ -262,7 +269,8 @@ def _check_signatures(columns: set[str], solution: str, keywords: dict[str, Any]
     of_task = columns | {"prompts", "completions", "hypotheses", "steps"}
     functions += [(name, keywords[name], of_task)
                   for name in ("observation_likelihood", "hypothesis_rewards")]
-    functions.append(("turn_rewards", keywords["turn_rewards"], of_task - {"hypotheses"}))
+    to_turns = of_task - {"hypotheses"} | {"environments"}
+    functions.append(("turn_rewards", keywords["turn_rewards"], to_turns))
     for argument, function, names in functions:
         try:
             if callable(function) and not isinstance(function, nn.Module):
@@ -280,7 +288,7 @@ def _check_signatures(columns: set[str], solution: str, keywords: dict[str, Any]
 def _check_truths(args: BARLConfig, rows: Sequence[Any], keywords: dict[str, Any]) -> None:
     """Refuse true answers that are missing, or that the grader does not read."""
     column, credit = args.solution_column, args.own_credit
-    if not credit.needs_truth or (credit.hypotheses == "none" and column not in rows[0]):
+    if not credit.needs_truth or column not in rows[0]:
         return
     usable = [*filter(is_truth, (truth_answer(row[column]) for row in rows))]
     _must(2 * len(usable) >= len(rows),
@@ -385,7 +393,7 @@ def checked_reward(reward: Any, name: str) -> Any:
             return [None if one is None else float(one + 0.0) for one, _ in pairs]  # no texts
         except (TypeError, ValueError):
             raise ValueError(f"reward_funcs must return {len(prompts)} numbers, one for each "
-                             f"completion, got {output!r:.80} from {name}.") from None
+                             f"completion, got {_shown(output)} from {name}.") from None
 
     async def wait(**columns: Any) -> list[float | None]:
         return read(await reward(**columns), columns["prompts"])
@@ -435,6 +443,8 @@ def _checked_reset(environment: Any, reset: Callable[..., Any], *values: Any, **
     left = None
     with suppress(Exception):  # a property may have nothing to read yet
         left = getattr(told_answer(environment), "answer", None)
+    done = getattr(environment, "done", False)
+    _must(callable(done) or not done, f"{name} must set done to False, got {done!r:.80}.")
     _must(left is None, f"{name} must set answer to None, got {left!r:.80}: it is what the model "
           "answers in this game, neither in the one before, nor the true answer.")
     return told

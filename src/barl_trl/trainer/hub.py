@@ -2,8 +2,11 @@
 
 import os
 import re
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from pprint import pformat
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 from accelerate.logging import get_logger
 from datasets import Dataset
 from huggingface_hub import ModelCard, get_session, get_token, set_client_factory
+from huggingface_hub.errors import OfflineModeIsEnabled
 from huggingface_hub.utils import _http
 from peft import PeftModel
 from transformers import TrainerCallback
@@ -24,6 +28,7 @@ logger = get_logger(__name__)
 
 _SETTINGS = ("credit", "step_size", "consistency_beta", "num_generations", "generation_batch_size")
 _SETTINGS += ("max_completion_length", "temperature", "learning_rate", "beta", "loss_type", "seed")
+_silent_until: dict[bytes, float] = {}
 _RESULT = re.compile(
     r"(eval_)?reward(s/.*)?|completions/mean_length|barl/(?!scor|che|rec).*|.*accuracy"
 )
@@ -32,13 +37,16 @@ _RESULT = re.compile(
 def limit_waiting() -> None:
     """Let a call to the Hub fail that gets no answer; huggingface_hub waits for some for ever.
 
-    A minute, or HF_HUB_DOWNLOAD_TIMEOUT seconds. Limits that a call has stay.
+    A minute, or HF_HUB_DOWNLOAD_TIMEOUT seconds. Limits that a call has stay. For five minutes
+    nothing is read from a host that was silent: transformers would ask it for each file, again and
+    again.
     """
     make: Any = getattr(_http, "_GLOBAL_CLIENT_FACTORY", None)  # no public name reads it
 
     def limited():
         client = make()
         client.event_hooks["request"].append(_limit)
+        client.send = partial(_send, client.send, sys.modules[client.__module__.split(".")[0]])
         return client
 
     if make and _limit not in get_session().event_hooks["request"]:
@@ -49,6 +57,19 @@ def _limit(request: Any) -> None:
     seconds = float(os.environ.get("HF_HUB_DOWNLOAD_TIMEOUT") or 60)
     limits = request.extensions["timeout"]
     request.extensions["timeout"] = {kind: limits[kind] or seconds for kind in limits}
+
+
+def _send(send: Any, library: Any, request: Any, **options: Any) -> Any:
+    """Send a request, unless it reads from a host that has just been silent."""
+    host, is_reading = request.url.netloc, request.method in ("GET", "HEAD")
+    if is_reading and time.monotonic() < _silent_until.get(host, 0.0):
+        raise OfflineModeIsEnabled(f"{host.decode()} does not answer.")
+    try:
+        return send(request, **options)
+    except library.TimeoutException:
+        if is_reading:
+            _silent_until[host] = time.monotonic() + 300
+        raise
 
 
 def reason(error: BaseException, args: Any) -> str:

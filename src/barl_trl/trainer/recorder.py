@@ -103,6 +103,7 @@ class RolloutRecorder(TrainerCallback):
             columns |= _belief_columns(scored, rollouts, steps, trainer._outcome_scale)
         if generated.masks is not None:  # else only the model can have written
             columns |= turn_columns(generated.masks, generated.completions, scored.turns)
+            columns["ended_by_tool"] = [n in generated.ended for n in range(len(scored.turns))]
         return record_table(columns)
 
     def _prompts(self, prompts: Sequence[Any], prompt_ids: Sequence[Any]) -> dict[str, list[str]]:

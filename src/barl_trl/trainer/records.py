@@ -48,6 +48,7 @@ SCHEMA = pa.schema(
         pa.field("turn_ends", pa.list_(pa.int32())),  # one per turn, ascending
         pa.field("observed_tools", pa.list_(pa.list_(pa.string()))),  # a list per turn
         pa.field("ended_in_call", pa.bool_()),
+        pa.field("ended_by_tool", pa.bool_()),
         pa.field("has_truth", pa.bool_()),
         pa.field("cost", pa.float32()),
         pa.field("outcomes_under", pa.list_(pa.float32())),  # H

@@ -166,6 +166,13 @@ class HypothesisScorer:
         places = range(start, start + len(rows))
         with compare.within(_SECONDS_OF_MERGING):
             answers, sets, given = self._hypotheses(generated, rows, places, group_size)
+        is_asked = self.credit.hypotheses == "rollouts" and generated.environments is not None
+        if is_first and is_asked and not any(sets):
+            raise ValueError(
+                f"credit={self.args.credit!r} must have hypotheses, got none in the first batch: "
+                "let environments have hypotheses after reset, name a hypotheses_column or a "
+                "solution_column, or tell what a rollout answered with the attribute answer."
+            )
         local_sets = [sets[n // group_size] for n in places]
         local_answers = [answers[n] for n in places]
         turns = self._turns(generated)
@@ -238,7 +245,8 @@ class HypothesisScorer:
         turns = self._turns(generated)
         step_ends, _ = self._steps(generated, turns)
         if self.turn_rewards is not None:
-            told = self.turn_rewards(**self._told(generated, rows, step_ends, turns))
+            columns: Any = self._told(generated, rows, step_ends, turns)
+            told = self.turn_rewards(**{"environments": None} | columns)
         elif told is None:
             told = environments_rewards(generated.environments, generated.completions)
         if told is None:

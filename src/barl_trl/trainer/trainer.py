@@ -26,7 +26,7 @@ from ..plausibility.model_traits import causal_lm, depends_on_left_padding, gath
 from ..rewards import AccuracyReward, RewardFunc, accuracy_reward, resolve_rewards
 from ..rows import messages_of
 from ..steps import StepSegmenter, fixed_size_steps
-from .boundary import guard_tools, guarded, hide_methods, readable
+from .boundary import ended_by, guard_tools, guarded, hide_methods, readable
 from .checks import (
     alone_in_launch,
     answer_equivalence_of,
@@ -300,6 +300,7 @@ class BARLTrainer(ResumeMixin):
             gather_head_with_model(self.model)
         self._depends_on_padding = depends_on_left_padding(self.model)
         self._scoring_max_tokens = args.scoring_max_tokens
+        self._last_results: dict[int, list[dict[str, Any]]] = {}
         self._only_plays = self._asks_for_old_logps = False
         self._generated = Generated([], [], [])
         self._inputs: list[dict[str, Any]] = []
@@ -363,6 +364,7 @@ class BARLTrainer(ResumeMixin):
         prompts = readable(prompts)
         if self.tools:
             guard_tools(self)
+        self._last_results = {}
         tasks = self._told_tasks() if self.environments else None
         output = super()._generate(prompts)
         tasks = self._told_tasks() if tasks is None else tasks
@@ -378,7 +380,13 @@ class BARLTrainer(ResumeMixin):
         own = {name: columns[name] for name in columns if name not in (ROLLOUT_ANSWER, "answer")}
         own |= tasks
         self._inputs = [row | _fields_of(n, own) for n, row in enumerate(self._inputs)]
-        columns |= {name: tasks[name] for name in tasks if name == self.args.solution_column}
+        column = self.args.solution_column
+        if self.credit.needs_truth and column not in self._inputs[0]:
+            raise ValueError(
+                f"solution_column must name a column of train_dataset, got {column!r}: or let "
+                "environments have solution after reset."
+            )
+        columns |= {name: tasks[name] for name in tasks if name == column}
         self._take_turn_rewards(rewards)
         for reward in self._accuracy_rewards:
             share_verdicts(reward, self._generated, self._inputs)
@@ -416,12 +424,19 @@ class BARLTrainer(ResumeMixin):
         if self._turn_return not in self.reward_funcs:
             self.reward_funcs.append(self._turn_return)
             self.reward_func_names.append(self._turn_return.__name__)
-            self.reward_processing_classes.append(None)
+            tokenizers: Any = self.reward_processing_classes
+            tokenizers.append(None)
             self.reward_weights = torch.cat([self.reward_weights, torch.ones(1)])
         metrics = self._metrics["train" if self.model.training else "eval"]
         metrics["barl/turn_rewards_unusable"].append(sum(gather_object([unusable])))
 
     def _get_tool_suffix_ids(self, tool_messages):
+        ended = ended_by(tool_messages)
+        if ended is not None:
+            self._last_results[ended] = tool_messages
+            return [0] * (
+                1 + int(self.max_completion_length or 0)
+            )  # without room, TRL generates no more
         messages = readable(tool_messages)
         lacking, surplus = self.cut_behind_call(messages[0]["name"])
         return [*lacking, *super()._get_tool_suffix_ids(messages)[surplus:]]

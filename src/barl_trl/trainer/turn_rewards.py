@@ -34,15 +34,17 @@ def tells_turn_rewards(environment: Any) -> bool:
 def environments_rewards(
     environments: Sequence[Any] | None, completions: Sequence[Any]
 ) -> list[Any] | None:
-    """Return what environments tell of the rewards of their turns; None if none does.
+    """Return what environments tell of the rewards of their turns; None if none does, anywhere.
+
+    All processes must call this together: each may have environments of other kinds.
 
     As many numbers as calls of tools are one for each call: a turn gets the sum of its calls'.
     """
-    if not any(map(tells_turn_rewards, environments or ())):
+    if environments is None or not any(gather_object([any(map(tells_turn_rewards, environments))])):
         return None
     told = [
         getattr(one, METHOD)() if hasattr(one, METHOD) else getattr(one, FIELD, ())
-        for one in environments or ()
+        for one in environments
     ]
     return [_summed_over_calls(*pair) for pair in zip(told, completions, strict=True)]
 

@@ -7,7 +7,7 @@ here, and which tokens end the model's turns is decided here.
 import math
 from collections.abc import Collection, Sequence
 from functools import lru_cache, partial
-from itertools import compress, groupby, takewhile
+from itertools import compress, dropwhile, groupby, takewhile
 from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -41,6 +41,8 @@ class Generated(NamedTuple):
     """Whether the model could call tools, so that its prompts, too, are starts of turns."""
     environments: list[Any] | None = None
     """The environment of each rollout, as it is at the rollout's end."""
+    ended: Collection[int] = ()
+    """The rollouts that a tool ended; the results of their last calls end their messages."""
     turn_rewards: list[list[float]] | None = None
     """Reward of each step, NaN where none is told; None: there is none."""
 
@@ -88,14 +90,16 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
     An environment says which answer an agent gave with its attribute or property `answer`, a
     `rollout_func` with its field `answer`; None is no answer.
 
-    It logs `barl/turns_per_rollout`, and with tools `barl/ended_in_call`, `barl/at_turn_limit`,
-    `barl/no_room_for_result`, `barl/malformed_calls` and, of the first batch with results,
-    `barl/template_mismatch` (docs/metrics.md).
+    It logs `barl/turns_per_rollout`, and with tools `barl/ended_by_tool`, `barl/ended_in_call`,
+    `barl/at_turn_limit`, `barl/no_room_for_result`, `barl/malformed_calls` and, of the first batch
+    with results, `barl/template_mismatch` (docs/metrics.md).
 
     Raises:
         ValueError: A tool returned an image, or a `rollout_func` does not mark what others wrote.
     """
     prompt_ids, completion_ids, masks, completions, _, columns, *images = output
+    for n, results in trainer._last_results.items():  # TRL had no room for them
+        completions[n] += results
     completions = readable(completions)  # the JSON of a call may escape what cannot be written
     if any(map(any, images[-1])):
         raise ValueError("tools must return texts, got an image: return a description.")
@@ -115,7 +119,8 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
     elif "answer" in columns:
         given = [*map(_given, columns["answer"])]
     others = masks, turns, given, bool(trainer.tools), trainer.environments
-    generated = Generated(prompt_ids, completion_ids, completions, *others)
+    ended = {*trainer._last_results}
+    generated = Generated(prompt_ids, completion_ids, completions, *others, ended)
     if masks:
         _log_turns(trainer, generated, turns)
     if trainer.tools and trainer.model.training and not trainer.has_compared:
@@ -144,14 +149,17 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
     if generated.has_tools:
         names = ("ended_in_call", "at_turn_limit", "no_room_for_result", "malformed_calls")
         shares |= {name: [] for name in names}
+        shares["ended_by_tool"] = [n in generated.ended for n in range(len(turns))]
         tokenizer = trainer._tokenizer
         opening = call_opening(tokenizer, trainer.chat_template)
         most = trainer.max_tool_calling_iterations
-        for completion, ids, spans in zip(completions, completion_ids, turns, strict=True):
+        columns = completions, completion_ids, turns, shares["ended_by_tool"]
+        for completion, ids, spans, is_ended in zip(*columns, strict=True):
             is_call, is_last = calls_tool(completion), len(spans) > most
             is_seen = bool(spans) and spans[-1].has_observation
             text = tokenizer.decode(ids[spans[-1].start :]) if spans else ""
-            is_like_call = bool(opening) and opening in text and not (is_call or is_seen)
+            is_read = is_call or is_seen or is_ended
+            is_like_call = bool(opening) and opening in text and not is_read
             no_room = (is_call and not is_last) or is_seen
             values = is_call, is_call and is_last, no_room, is_like_call
             for name, value in zip(names, values, strict=True):
@@ -179,6 +187,8 @@ def _difference(
     there is no difference, and None if that cannot be known.
     """
     tokenizer, seen = trainer._tokenizer, [turn for turn in turns if turn.has_observation]
+    if turns and not turns[-1].has_observation:  # the model did not read what ended it
+        messages = [*dropwhile(lambda one: one["role"] == "tool", reversed(messages))][::-1]
     number = max((n for n, one in enumerate(messages, 1) if one["role"] == "tool"), default=0)
     options = {"tools": trainer.tools, "chat_template": trainer.chat_template, "tokenize": False}
     options |= {"add_generation_prompt": True, **trainer.chat_template_kwargs}

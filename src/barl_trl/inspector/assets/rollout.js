@@ -22,7 +22,7 @@ barl.rollout = (() => {
       [`${rollout.unit}s`, rollout.unit === "turn" ? null : barl.whole(rollout.step_ends.length)],
       ["tokens read to score", rollout.scored_tokens === null ? null : barl.whole(rollout.scored_tokens)],
       ["grader", rollout.reason === null ? null : barl.group.why(rollout)],
-      ["ended", rollout.is_cut_off ? "cut off" : "by itself"]]);
+      ["ended", rollout.is_cut_off ? "cut off" : rollout.ended_by_tool ? "by a tool" : "by itself"]]);
   }
 
   // Text and river of a rollout of one run. Each shows the step that is marked in the other.
