@@ -6,6 +6,7 @@ Each turn is a guess such as `[7]`; the game says if its number is higher or low
 import random
 import re
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from .environments import InquiryEnvironment, information_reward
@@ -46,8 +47,7 @@ class GuessTheNumber(InquiryEnvironment):
 
     def reset(self, seed: int, **row: Any) -> None:
         """Begin a game."""
-        import textarena  # only this game needs it
-
+        textarena: Any = import_module("textarena")  # only this game needs it
         state = random.getstate()
         self._game: Any = textarena.make("GuessTheNumber-v0-raw", max_turns=MOST_TURNS)
         self._game.reset(num_players=1, seed=seed)  # it seeds Python's generator

@@ -108,7 +108,7 @@ class _Episode:
             self.is_over = True
             return
         text = tokenizer.decode(said[:room], skip_special_tokens=True)
-        reply = None if self.error else self._asked(lambda: self.environment.step(text))
+        reply: Any = None if self.error else self._asked(lambda: self.environment.step(text))
         observation, reward, *rest = (None, None, True) if self.error else reply
         self.rewards.append(float(reward or 0.0))
         self.is_over = any(rest[:-1] or rest) or is_last  # gymnasium's last value is `info`
