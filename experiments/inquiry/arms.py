@@ -69,6 +69,7 @@ ARMS = {
     "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
     "turns-step": _turns("step"),
     "turns-state": _turns("state"),
+    "rloo-turnless": _task("RLOO without rewards of turns", f"{_HERE}.alone", needs_truth=False),
     # controls
     "final-belief": _task("control: last belief in the truth", f"{_HERE}.final_belief"),
     "outcome-batch": _task("control: progress without belief", f"{_HERE}.outcome_batch"),
@@ -144,3 +145,11 @@ information = Credit(
     needs_truth=False,
 )
 rescaled = Credit(_rescaled, value_normalization="none", needs_truth=False)
+alone = Credit(
+    _outcome,
+    hypotheses="none",
+    credit_baseline="leave_one_out",
+    value_normalization="none",
+    needs_truth=False,
+    turn_rewards="own",  # it reads none
+)

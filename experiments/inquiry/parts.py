@@ -21,12 +21,12 @@ IN_CONDITIONS = ("grpo", "bayes-0.3")
 """Arms of the conditions."""
 LONG = ("rloo", "grpo", "bayes-0.3", "bayes-0-step", "bayes-0.3-step", "bayes-1-step")
 """Arms of the trainings of 800 steps."""
-TURNS = ("grpo", "rloo", "turns-step", "turns-state")
+TURNS = ("grpo", "rloo", "turns-step", "turns-state", "rloo-turnless")
 """Arms of the games that reward turns."""
 LONG_TUNING_SEEDS, FIRST_LONG_SEED = (101, 102, 103), 31
 
 
-_EARLIER = tuple(name for name in ARMS if not name.endswith(("-step", "-state")))
+_EARLIER = tuple(name for name in ARMS if not name.endswith(("-step", "-state", "-turnless")))
 
 
 class Part(NamedTuple):
