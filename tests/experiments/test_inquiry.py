@@ -130,7 +130,7 @@ def test_the_table_of_rewards_of_turns_is_what_the_trainings_found():
     rival = max(("grpo", "rloo"), key=lambda arm: fmean(found[arm]))
     for arm, values in found.items():
         row = f"| {arms.ARMS[arm].title} | {fmean(values):.1f} ± {stdev(values) / 5**0.5:.1f} |"
-        if arm.startswith("turns"):
+        if arm not in ("grpo", "rloo"):
             ahead = [a - b for a, b in zip(values, found[rival], strict=True)]
             mean, width = fmean(ahead), 2.77645 * stdev(ahead) / 5**0.5  # Student's t, 4
             row += f" {mean:+.1f} [{mean - width:+.1f}, {mean + width:+.1f}] |"
