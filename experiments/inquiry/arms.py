@@ -52,6 +52,11 @@ def _ahead(title: str, credit: str) -> Arm:
     return replace(arm, looks_ahead=True)
 
 
+def _turns(baseline: str) -> Arm:
+    title = f"return-to-go, baseline {baseline}"
+    return _task(title, "turns", needs_truth=False, credit_baseline=baseline)
+
+
 ARMS = {
     "grpo": _task("GRPO", "grpo", needs_truth=False),
     "rloo": _task("RLOO", "rloo", needs_truth=False),
@@ -87,6 +92,9 @@ ARMS = {
     "ahead-own": _ahead("looking ahead: information expected of the question", "looking_ahead"),
     "ahead-value": _ahead("looking ahead: value expected of the question", "value"),
     "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
+    "turns-step": _turns("step"),
+    "turns-state": _turns("state"),
+    "rloo-turnless": _task("RLOO without rewards of turns", f"{_HERE}.alone", needs_truth=False),
     # controls
     "final-belief": _task("control: last belief in the truth", f"{_HERE}.final_belief"),
     "outcome-batch": _task("control: progress without belief", f"{_HERE}.outcome_batch"),
@@ -162,3 +170,11 @@ information = Credit(
     needs_truth=False,
 )
 rescaled = Credit(_rescaled, value_normalization="none", needs_truth=False)
+alone = Credit(
+    _outcome,
+    hypotheses="none",
+    credit_baseline="leave_one_out",
+    value_normalization="none",
+    needs_truth=False,
+    turn_rewards="own",  # it reads none
+)

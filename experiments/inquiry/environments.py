@@ -15,6 +15,8 @@ from .inquiry import ASSETS, Inquiry, animals, code, number, words
 
 _NO_QUESTION = "That cannot be asked."
 """The reply to what is no question of the inquiry. It says nothing of the secret."""
+INFORMATION_WEIGHT = 0.3
+"""Sum of the rewards of turns of a game whose questions tell everything."""
 
 
 class InquiryEnvironment:
@@ -61,10 +63,13 @@ class InquiryEnvironment:
         if not self.inquiry.is_question(question):
             return _NO_QUESTION
         reply = self.inquiry.reply(question, self.secret)
+        self._learn(question, reply)
+        return reply
+
+    def _learn(self, question: str, reply: str) -> None:
         likelihoods = np.exp(self.assumed.log_likelihoods(question, reply))
         if self.belief @ likelihoods > 0:  # else the assumed game says that this cannot be
             self.belief = self.belief * likelihoods / (self.belief @ likelihoods)
-        return reply
 
     def _observation_log_likelihoods(
         self, hypotheses: Sequence[str], steps: Sequence[Any]
@@ -110,6 +115,23 @@ class Number64Game(InquiryEnvironment):
     """The game that is played where no other is given."""
 
     at_least = NumberGame.at_least
+
+
+class RewardedNumberGame(NumberGame):
+    """The same with the numbers from 1 to 16; each question earns what its reply tells."""
+
+    def reset(self, solution: str, **row: Any) -> None:
+        """Begin a game: TRL passes the columns of the row."""
+        super().reset(solution, **row)
+        self.turn_rewards: list[float] = []
+
+    at_least = NumberGame.at_least
+
+    def _ask(self, question: str) -> str:
+        before = self.belief
+        reply = super()._ask(question)
+        self.turn_rewards.append(information_reward(before, self.belief))
+        return reply
 
 
 class CodeGame(InquiryEnvironment):
@@ -160,6 +182,7 @@ class AnimalGame(InquiryEnvironment):
 GAMES: dict[str, type[InquiryEnvironment]] = {
     "number": NumberGame,
     "number64": Number64Game,
+    "number-turns": RewardedNumberGame,
     "code": CodeGame,
     "words": WordGame,
     "animals": AnimalGame,
@@ -169,7 +192,34 @@ GAMES: dict[str, type[InquiryEnvironment]] = {
 
 def model_dir(game: str) -> Path:
     """Return the folder of a game's model and tokenizer, for `from_pretrained`."""
-    return NUMBER_MODEL_DIR if game == "number" else ASSETS / f"tiny-{game}"
+    is_number = game in ("number", "number-turns")
+    return NUMBER_MODEL_DIR if is_number else ASSETS / f"tiny-{game}"
+
+
+def information_reward(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+    """Return the reward of a turn that changed a belief, `[H]`: the entropy lost, of log H.
+
+    All questions of a game together earn at most `INFORMATION_WEIGHT`.
+    """
+    (lost,) = np.diff([scaled_entropies(belief[None])[0] for belief in (after, before)])
+    return INFORMATION_WEIGHT * float(lost)
+
+
+def scaled_entropies(beliefs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the entropy of each belief of `[n, H]` as a share of log H."""
+    logs = np.log(beliefs, where=beliefs > 0, out=np.zeros_like(beliefs))
+    return -(beliefs * logs).sum(axis=1) / np.log(beliefs.shape[1])
+
+
+def what_is_left(inquiry: Inquiry) -> Callable[[list[Any]], tuple[bool, ...]]:
+    """Return the state key of a game without wrong replies: the secrets that are possible."""
+    game = InquiryEnvironment(inquiry)
+
+    def state_key(steps: list[Any]) -> tuple[bool, ...]:
+        logs = game._observation_log_likelihoods(inquiry.hypotheses, steps)
+        return tuple(np.isfinite(logs.sum(axis=0)).tolist())
+
+    return state_key
 
 
 def found_secret(
@@ -182,14 +232,15 @@ def found_secret(
 
     Args:
         completions: The messages of each rollout.
-        environments: Their games.
+        environments: Their games. One may have its own `answer`.
         log_metric: Logs means over the rollouts: `questions` in a game; `unanswered`, the share
             without a boxed text; `belief_entropy` at the answer, as a share of log H;
             `determined`, the share that answers what alone is left (belief above .99); `log_score`,
             the logarithm of the belief in the secret, in nats. The trainer provides it.
         **kwargs: The columns of the data set, which are not used.
     """
-    answers = [_answer(completion[-1]) for completion in completions]
+    pairs = zip(environments, completions, strict=True)
+    answers = [getattr(one, "answer", None) or _answer(messages[-1]) for one, messages in pairs]
     if log_metric is not None:
         for name, values in _measures(answers, environments).items():
             log_metric(name, float(np.mean(values)))
@@ -208,8 +259,7 @@ def _measures(
     }
     beliefs = np.array([environment.belief for environment in environments])
     places = [environment.inquiry.places for environment in environments]
-    logs = np.log(beliefs, where=beliefs > 0, out=np.zeros_like(beliefs))
-    measures["belief_entropy"] = [*(-(beliefs * logs).sum(axis=1) / np.log(beliefs.shape[1]))]
+    measures["belief_entropy"] = [*scaled_entropies(beliefs)]
     measures["determined"] = [
         answer in of and belief[of[answer]] > 0.99
         for answer, of, belief in zip(answers, places, beliefs, strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 from barl_trl.rewards import cost
 
 from .environments import GAMES, InquiryEnvironment, found_secret, question_cost
+from .guessing import GuessTheNumber
 from .inquiry import Inquiry, number
 
 
@@ -23,9 +24,13 @@ class Budget:
     """Optimizer steps, each on 64 rollouts of 8 prompts."""
 
 
+GAMES["guess"] = GuessTheNumber
+
 BUDGETS = {
     "number": Budget(questions=4, tokens=64, steps=200),
     "number64": Budget(questions=6, tokens=88, steps=200),
+    "number-turns": Budget(questions=4, tokens=64, steps=200),
+    "guess": Budget(questions=5, tokens=64, steps=64),
     "code": Budget(questions=4, tokens=112, steps=200),
     "words": Budget(questions=4, tokens=160, steps=200),
     "animals": Budget(questions=8, tokens=112, steps=200),

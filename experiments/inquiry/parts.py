@@ -31,10 +31,13 @@ WEIGHTS = ("bayes-0-step", "bayes-0.3-step", "bayes-1-step")
 """Arms of which one becomes the new default, from the lowest information weight on."""
 VETOING = ("price", "noise")
 """Conditions in which the weight must not be 5 points behind none."""
+TURNS = ("grpo", "rloo", "turns-step", "turns-state", "rloo-turnless")
+"""Arms of the games that reward turns."""
 LONG_TUNING_SEEDS, FIRST_LONG_SEED = (101, 102, 103), 31
 
 
-_EARLIER = tuple(name for name in ARMS if name not in LONG or name in (*DECIDING, "belief_critic"))
+_LATER = {*LONG, *TURNS} - {*DECIDING, "belief_critic"}
+_EARLIER = tuple(name for name in ARMS if name not in _LATER)
 
 
 class Part(NamedTuple):
@@ -53,6 +56,11 @@ class Part(NamedTuple):
 def _long(title: str, game: str) -> Part:
     grid, seeds = SHORT_GRID, LONG_TUNING_SEEDS
     return Part(f"{title}, 800 steps", game, ("long",), LONG, grid, seeds, FIRST_LONG_SEED)
+
+
+def _turns(title: str, game: str) -> Part:
+    grid, seeds = SHORT_GRID, LONG_TUNING_SEEDS
+    return Part(f"{title}, rewards of turns", game, ("many",), TURNS, grid, seeds, FIRST_LONG_SEED)
 
 
 PARTS = {
@@ -77,6 +85,8 @@ PARTS = {
     "number-long": _long("Numbers", "number"),
     "number64-long": _long("64 numbers", "number64"),
     "animals-long": _long("Animals", "animals"),
+    "number-turns": _turns("Numbers", "number-turns"),
+    "guess-turns": _turns("TextArena's GuessTheNumber", "guess"),
 }
 """The parts by name. Each needs the tuning of its game."""
 LONG_PARTS = tuple(part for part in PARTS.values() if part.arms == LONG)

@@ -122,6 +122,8 @@ def _references(game: str, condition: str, questions: int) -> Iterator[str]:
     """Yield what can be reached with all questions, and with questions drawn at random."""
     rate = CONDITIONS[condition].error_rate
     inquiry = GAMES[game].inquiry
+    if hasattr(GAMES[game], "step"):
+        questions -= 1  # the last guess is the answer
     if rate is not None:
         inquiry = number(len(inquiry.hypotheses), error_rate=rate)
     if game.startswith("number") and not inquiry.error_rate:

@@ -14,12 +14,12 @@ from typing import Any
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 
-from barl_trl import BARLConfig, BARLTrainer
+from barl_trl import BARLConfig, BARLTrainer, text_rollouts
 
 from ..tools import write_json
 from .ahead import observation_likelihood
 from .arms import ARMS
-from .environments import GAMES, model_dir
+from .environments import GAMES, model_dir, what_is_left
 from .games import BUDGETS, CONDITIONS, make_task
 from .taught import TaughtTrainer
 
@@ -82,10 +82,17 @@ def run_into(
     fields: dict[str, Any] = dict(chosen.fields)
     if "prior" in task.rows[0] and "belief" in fields:
         fields["prior_column"] = "prior"
+    is_text = hasattr(GAMES[game], "step")
+    playing: dict[str, Any] = {"environment_factory": task.environment}
+    if is_text:
+        playing = {"rollout_func": text_rollouts(task.environment, max_turns=budget.questions)}
+        del fields["belief"]
+    uses_states = fields.get("credit_baseline") == "state" and not is_text
+    state_key = what_is_left(GAMES[game].inquiry) if uses_states else None
     with tempfile.TemporaryDirectory() as folder:
         args = BARLConfig(
             folder,
-            hypotheses_column="candidates",
+            hypotheses_column=None if is_text else "candidates",
             max_steps=steps,
             per_device_train_batch_size=scale.rollouts,
             num_generations=GROUP,
@@ -124,10 +131,11 @@ def run_into(
             args,
             Dataset.from_list(task.rows),
             eval_dataset=Dataset.from_list(task.test_rows[: scale.tests]),
-            environment_factory=task.environment,
+            **playing,
             answer_equivalence=operator.eq,
             observation_likelihood=observation_likelihood if chosen.looks_ahead else None,
             callbacks=[FallingWeight] if chosen.weight_falls else None,
+            state_key=state_key,
         )
         trainer.remove_callback(PrinterCallback)
         all_tests: Any = Dataset.from_list(task.test_rows)

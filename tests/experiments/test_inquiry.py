@@ -5,7 +5,8 @@ import json
 import math
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from statistics import fmean, stdev
 
 import numpy as np
 import pytest
@@ -20,13 +21,14 @@ from experiments import tools
 from experiments.inquiry import arms, parts, pretrained, training
 from experiments.inquiry.__main__ import main
 from experiments.inquiry.dialogue import DIALOGUES
-from experiments.inquiry.environments import NumberGame
+from experiments.inquiry.environments import NumberGame, RewardedNumberGame
 from experiments.inquiry.inquiry import animals, code, letter_marks, number, words
 from experiments.inquiry.references import greedy_question, optimal_number_accuracy, reference_play
 from experiments.inquiry.taught import TaughtTrainer
 from experiments.inquiry.training import Scale, Setting
 
 from ..credit.scored import batches, check, rows, scored
+from ..paths import ROOT
 from ..tiny import tiny_model, tiny_tokenizer
 
 five_letters = st.text("abc", min_size=5, max_size=5)
@@ -60,6 +62,13 @@ def test_the_game_of_numbers_is_the_packages():
     for n in (5, 12, 99, 9):
         assert one.at_least(n) == other.at_least(n)
     assert [*np.flatnonzero(one.belief) + 1] == [*range(other.least, other.most + 1)]
+
+
+def test_a_question_earns_what_its_reply_tells():
+    game = RewardedNumberGame()
+    game.reset(solution="9")
+    _ = [game.at_least(n) for n in (9, 5, 99, 13)]  # 16 numbers, 8, 8, 8, 4
+    assert game.turn_rewards == pytest.approx([0.3 / 4, 0, 0, 0.3 / 4])
 
 
 @pytest.mark.parametrize("questions", [1, 2])
@@ -179,6 +188,22 @@ def test_a_model_plays_in_words_from_the_warm_start_to_the_report(tmp_path, monk
     record = json.loads(path.read_text())
     assert len(record["rewards"]) == 2 and record["before"]["accuracy"] <= 1
     assert "Bayes return, c = 0.3 is ahead by" in pretrained.report(tmp_path, 1)
+
+
+def test_the_table_of_rewards_of_turns_is_what_the_trainings_found():
+    lines = (ROOT / "experiments/inquiry/runs-turns.jsonl").read_text().splitlines()
+    page, found = (ROOT / "docs/evidence.md").read_text(), defaultdict(list)
+    for run in sorted(map(json.loads, lines), key=lambda run: run["seed"]):
+        if run["path"].startswith("guess/many"):
+            found[run["arm"]].append(100 * run["final"]["accuracy"])
+    rival = max(("grpo", "rloo"), key=lambda arm: fmean(found[arm]))
+    for arm, values in found.items():
+        row = f"| {arms.ARMS[arm].title} | {fmean(values):.1f} ± {stdev(values) / 5**0.5:.1f} |"
+        if arm not in ("grpo", "rloo"):
+            ahead = [a - b for a, b in zip(values, found[rival], strict=True)]
+            mean, width = fmean(ahead), 2.77645 * stdev(ahead) / 5**0.5  # Student's t, 4
+            row += f" {mean:+.1f} [{mean - width:+.1f}, {mean + width:+.1f}] |"
+        assert len(values) == 5 and row in page
 
 
 def test_differences_are_paired_by_seed():

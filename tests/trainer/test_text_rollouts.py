@@ -82,10 +82,10 @@ def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
         assert row[: len(mask)] == pytest.approx(want)
 
 
-def test_text_episodes_of_plain_prompts(tmp_path):
+def test_text_episodes_of_plain_prompts_where_padding_ends_a_turn(tmp_path):
     rows = [{"prompt": "Which number?", "seed": 1}] * 4
-    trainer, _ = talk(tmp_path, [["3", "7"]] * 4, rows=rows)
-    assert texts_of(trainer)[0] == "3<|im_end|>\nhigher\n7<|im_end|>"
+    trainer, _ = talk(tmp_path, [["3", "7<|endoftext|>8"]] * 4, rows=rows)
+    assert texts_of(trainer)[0] == "3<|im_end|>\nhigher\n7<|endoftext|>"
 
 
 def test_text_episodes_without_room_for_an_observation_are_cut_off(tmp_path):

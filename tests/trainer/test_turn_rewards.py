@@ -9,7 +9,7 @@ from barl_trl.rewards import accuracy_reward
 from .. import reference
 from ..reference import Rollout
 from .playing import call, played
-from .test_agents import QUESTION, agent, chatting
+from .test_agents import QUESTION, agent, chatting, look
 
 ROWS = [{"prompt": QUESTION, "seed": 3}] * 4
 
@@ -100,6 +100,17 @@ def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functi
     assert logged["barl/turn_reward"] == [pytest.approx(1.5 / 4)]  # of four turns with calls
     assert logged["barl/turns_rewarded"] == [0.5]
     assert logged["barl/turn_return_share"] == [1.0]
+
+
+def test_plain_rl_with_them_needs_neither_truths_nor_hypotheses(tmp_path):
+    rows = [row | {"candidates": ["1", "2"]} for row in ROWS]
+    fields = {"credit": "rloo", "hypotheses_column": "candidates", "reward_funcs": None}
+    trainer = agent(tmp_path, rows=rows, tools=[look], turn_rewards=lambda **_: REWARDS, **fields)
+    weights = played(trainer, rows, plays())["advantages"][:, 0]
+    totals = [sum(row) for row in REWARDS]  # less the mean of the others
+    assert weights.tolist() == pytest.approx([(4 * one - sum(totals)) / 3 for one in totals])
+    assert "barl/unusable_lists" not in trainer._metrics["train"]
+    assert "barl/no_hypothesis" not in trainer._said
 
 
 def test_a_function_tells_them_too_and_the_outcome_is_apart(tmp_path):

@@ -232,7 +232,8 @@ def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str
         named = {field: column for field, column in named.items() if column is not None}
         # environments, and a `rollout_func`, may tell the truth
         plays = keywords.get("environment_factory") or keywords.get("rollout_func")
-        is_asked = args.own_credit.needs_truth and not plays
+        is_plain = args.own_credit.hypotheses == "none" and keywords["turn_rewards"]
+        is_asked = args.own_credit.needs_truth and not (plays or is_plain)
         named |= {"solution_column": args.solution_column} if is_asked else {}
         for field, column in named.items():
             _must(column in columns,

@@ -220,10 +220,11 @@ def _bad_signs(trainer: Any, metrics: dict[str, float], outcomes: Tensor) -> dic
     is_lost = max(signs["observations_unusable"], signs["observations_contradicted"]) >= 0.5
     signs["equal"] = equal == 1 and not is_lost
     signs["numbers"] = positive == 1 or large > 0
-    signs["no_hypothesis"] = metrics["unusable_truths"] == 1
+    are_needed = trainer.credit.hypotheses != "none"
+    signs["no_hypothesis"] = are_needed and metrics["unusable_truths"] == 1
     signs["outcome_mismatch"] = metrics.get("outcome_mismatch", 0) > 0
     of_groups = outcomes.view(-1, trainer.num_generations)
-    if trainer.credit.hypotheses == "none" or (of_groups == of_groups[:, :1]).all():
+    if not are_needed or (of_groups == of_groups[:, :1]).all():
         return signs
     least = 0.1 / max(1, metrics.get("hypotheses_per_prompt", 1))  # each of many has little
     bounds = {"truth_mass": min(1e-3, least), "belief_shift": 0 if is_lost else 1e-2}

@@ -216,7 +216,7 @@ class HypothesisScorer:
                 device=likelihoods.state_mask.device,
             )
         is_listed = self.args.hypotheses_column or any(OWN_HYPOTHESES in row for row in rows)
-        lists = given if is_listed else None
+        lists = given if is_listed and self.credit.hypotheses == "rollouts" else None
         size = likelihoods.state_mask.shape[1] - 1, likelihoods.state_mask.device
         rewards, states = generated.turn_rewards, None
         if self.credit.credit_baseline == "state":

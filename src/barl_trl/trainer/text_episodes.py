@@ -119,9 +119,11 @@ class _Episode:
     def take_turn(self, said: list[int], logprobs: list[float] | None, is_last: bool) -> None:
         """Take what the model said, and what the environment replies."""
         trainer = self._trainer
-        most = trainer.max_completion_length or sys.maxsize
+        most, ends = trainer.max_completion_length or sys.maxsize, trainer.turn_end_ids
+        # the model may go on behind padding, which ends a turn
+        said = said[: next((k for k, token in enumerate(said, 1) if token in ends), None)]
         self._append(said[: most - len(self.mask)], 1, logprobs)
-        if self.error or self.context[-1] not in trainer.turn_end_ids:  # it is cut off
+        if self.error or self.context[-1] not in ends:  # it is cut off
             self.is_over = True
             return
         text = trainer._tokenizer.decode(said, skip_special_tokens=True)
