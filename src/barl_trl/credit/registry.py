@@ -67,22 +67,13 @@ class Credit(NamedTuple):
 
 
 _HERE = "barl_trl.credit"
+_PLAIN: Any = {"hypotheses": "none", "value_normalization": "none", "turn_rewards": "sum"}
+_OF_TRUTH: Any = {"hypotheses": "truth", "value_normalization": "none"}
 CREDITS = {
     "barl": Credit(f"{_HERE}.barl:barl"),
     "progress": Credit(f"{_HERE}.barl:progress", hypotheses="truth"),
-    "grpo": Credit(
-        f"{_HERE}.outcome:grpo",
-        hypotheses="none",
-        value_normalization="none",
-        turn_rewards="sum",
-    ),
-    "rloo": Credit(
-        f"{_HERE}.outcome:outcome",
-        hypotheses="none",
-        credit_baseline="leave_one_out",
-        value_normalization="none",
-        turn_rewards="sum",
-    ),
+    "grpo": Credit(f"{_HERE}.outcome:grpo", **_PLAIN),
+    "rloo": Credit(f"{_HERE}.outcome:outcome", credit_baseline="leave_one_out", **_PLAIN),
     "turns": Credit(
         f"{_HERE}.turns:turns",
         hypotheses="none",
@@ -101,29 +92,16 @@ CREDITS = {
         needs_truth=False,
         replaces_outcome=True,
     ),
-    "information_gain": Credit(
-        f"{_HERE}.information_gain:information_gain",
-        hypotheses="truth",
-        value_normalization="none",
-    ),
+    "information_gain": Credit(f"{_HERE}.information_gain:information_gain", **_OF_TRUTH),
     "delta_belief": Credit(
-        f"{_HERE}.delta_belief:delta_belief",
-        hypotheses="truth",
-        answer_likelihood="sum",
-        value_normalization="none",
+        f"{_HERE}.delta_belief:delta_belief", answer_likelihood="sum", **_OF_TRUTH
     ),
-    "rlpr": Credit(
-        f"{_HERE}.likelihood:rlpr",
-        hypotheses="truth",
-        answer_likelihood="token_mean",
-        value_normalization="none",
-    ),
+    "rlpr": Credit(f"{_HERE}.likelihood:rlpr", answer_likelihood="token_mean", **_OF_TRUTH),
     "likelihood": Credit(
         f"{_HERE}.likelihood:likelihood",
-        hypotheses="truth",
         answer_likelihood="sum",
         credit_baseline="leave_one_out",
-        value_normalization="none",
+        **_OF_TRUTH,
     ),
 }
 """The credits by name: the paper's, its baseline `progress`, and those of other papers."""
@@ -153,14 +131,10 @@ def find_credit(name: str) -> Credit:
 
 
 def import_path(path: str, argument: str) -> Any:
-    """Import what a dotted path names, also from the working directory.
-
-    Args:
-        path: The path, such as `my_module.my_function`.
-        argument: What an error message calls it.
+    """Import what a dotted path, as `my_module.my_function`, names, also in the working directory.
 
     Raises:
-        ValueError: There is no such thing, or it cannot be imported.
+        ValueError: There is no such thing, or it cannot be imported. It names the `argument`.
     """
     # A console script, unlike `python -m`, does not have the working directory on its path. It is
     # put at the end, for it must not shadow a package, and stays there for what is imported later.
