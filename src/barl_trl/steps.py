@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, pairwise, takewhile
 from operator import index
 from typing import Any, NamedTuple
 
@@ -20,12 +20,9 @@ number of tokens.
 """
 
 
-def chain_of_thought(completion_ids: Sequence[int], end_ids: Collection[int]) -> Sequence[int]:
+def chain_of_thought(completion_ids: Sequence[int], end_ids: Collection[int]) -> list[int]:
     """Return the completion up to its end-of-turn token, which is no reasoning itself."""
-    length = next(
-        (k for k, token in enumerate(completion_ids) if token in end_ids), len(completion_ids)
-    )
-    return completion_ids[:length]
+    return [*takewhile(lambda token: token not in end_ids, completion_ids)]
 
 
 class Turn(NamedTuple):

@@ -36,14 +36,14 @@ class Credit(NamedTuple):
     @property
     def function(self) -> Callable[..., Any]:
         """The estimator itself."""
-        if isinstance(self.estimator, str):
-            return resolve_name(self.estimator)
-        return self.estimator
+        return resolve_name(self.estimator) if isinstance(self.estimator, str) else self.estimator
 
     @property
-    def setting_names(self) -> list[str]:
-        """The settings that the estimator takes."""
-        return [*self._defaults]
+    def parameters(self) -> dict[str, Parameter]:
+        """The settings that the estimator takes: what is after the rollouts, without *args."""
+        others = list(signature(self.function).parameters.values())[1:]
+        variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        return {other.name: other for other in others if other.kind not in variable}
 
     def settings(self, available: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that the estimator takes; one that is None keeps its default.
@@ -54,16 +54,9 @@ class Credit(NamedTuple):
         values = {**available, **(available.get("credit_options") or {})}
         return {
             name: values[name]
-            for name, default in self._defaults.items()
-            if name in values and (values[name] is not None or default is Parameter.empty)
+            for name, one in self.parameters.items()
+            if name in values and (values[name] is not None or one.default is Parameter.empty)
         }
-
-    @property
-    def _defaults(self) -> dict[str, Any]:
-        """Defaults of the parameters after the rollouts, without *args and **kwargs."""
-        others = list(signature(self.function).parameters.values())[1:]
-        variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        return {other.name: other.default for other in others if other.kind not in variable}
 
 
 _HERE = "barl_trl.credit"

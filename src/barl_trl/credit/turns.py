@@ -34,8 +34,7 @@ def turns(
     and largest mass. It needs no truth and no hypotheses; without rewards of turns it is the
     outcome. `turn_gamma` is the discount per step, $\gamma$.
     """
-    rewards = rollouts.step_rewards
-    v = rollouts.outcomes
+    rewards, v = rollouts.step_rewards, rollouts.outcomes
     if turn_return == "own":
         return StepValues((rewards + v[:, None]) * rollouts.step_mask, v)
     if turn_return == "to_go":

@@ -216,13 +216,12 @@ class HypothesisScorer:
                 device=likelihoods.state_mask.device,
             )
         is_listed = self.args.hypotheses_column or any(OWN_HYPOTHESES in row for row in rows)
-        lists = given if is_listed else None
         rewards, states, device = generated.turn_rewards, None, likelihoods.state_mask.device
         if self.credit.credit_baseline == "state":
             steps = self._steps_told(generated, step_ends, turns)
             states = padded(numbers_of_states(steps, self.state_key), torch.long).to(device)
         rewards = None if rewards is None else padded(rewards, torch.float32).to(device)
-        told = likelihoods, evidence, lists, rewards, states
+        told = likelihoods, evidence, given if is_listed else None, rewards, states
         return Scored(answers, sets, local_sets, step_ends, turns, cut_off, *told)
 
     def with_turn_rewards(
@@ -236,10 +235,7 @@ class HypothesisScorer:
         """Return the rollouts with the rewards of their turns, and how many lists are unusable.
 
         They are those that the user's function tells, else those that a `rollout_func` told, else
-        those that the environments tell.
-
-        Raises:
-            ValueError: A list cannot be used, in the first batch.
+        those that the environments tell. See [`rewards_of_steps`].
         """
         turns = self._turns(generated)
         step_ends, _ = self._steps(generated, turns)

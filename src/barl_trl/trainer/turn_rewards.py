@@ -71,9 +71,7 @@ class TurnReturn:
     """The sum of the rewards of each rollout's turns, as a reward function of TRL."""
 
     __name__ = FIELD
-
-    def __init__(self):
-        self.rewards: list[list[float]] | None = None
+    rewards: list[list[float]] | None = None
 
     def __call__(self, completions: Sequence[Any], **kwargs: Any) -> list[float | None]:
         """Return the sums of the rollouts that were generated last; None without any."""
@@ -206,10 +204,8 @@ def told_tasks(
 
     An environment may have `hypotheses`, `prior` and `solution`, as attributes or methods without
     arguments. They stand for the data's `columns`, by the name of the attribute. Each prompt has
-    `group_size` of all processes' rollouts, of which this process's begin at `start`.
-
-    Raises:
-        ValueError: The environments of a prompt do not tell the same.
+    `group_size` of all processes' rollouts, of which this process's begin at `start`. A ValueError
+    says that the environments of a prompt do not tell the same.
     """
     told = {}
     for name, column in columns.items():
