@@ -104,8 +104,9 @@ def read_evidence(
         outcome_under = functions.outcome_under
         for n in usable:
             unusable += _fill_outcomes(outcomes[n], outcome_under, answers[n], texts[n], is_first)
-    told: Any = send_to_device((log_prior, observed, predicted, outcomes), device)
-    return Evidence(*told, unusable)
+    told = Evidence(log_prior, observed, predicted, outcomes, unusable)
+    sent: Any = send_to_device(told, device)
+    return sent
 
 
 def _of(lists: Lists, places: Sequence[int]) -> dict[str, list[Any]]:
