@@ -172,7 +172,7 @@ def given_hypotheses(
     found, dropped, tokens = dict[str, float](), Counter[str](), frozenset(special_tokens)
     for cell, weight in zip(texts, numbers or [1.0] * len(texts), strict=True):
         text = (plain_text(cell) or "").strip()
-        reason = _why_not_listed(text, max_chars, tokens)
+        reason = _why_not_listed(text, max_chars=max_chars, special_tokens=tokens)
         if reason is not None:
             dropped["no_text" if plain_text(cell) is None else reason] += 1
         elif weight > 0:
@@ -181,9 +181,7 @@ def given_hypotheses(
     return GivenHypotheses(found, dict(dropped), is_unusable) if found else None
 
 
-@lru_cache(2**15)  # many rows may list the same texts
-def _why_not_listed(text: str, max_chars: int, special_tokens: frozenset[str]) -> str | None:
-    return why_inadmissible(text, max_chars=max_chars, special_tokens=special_tokens)
+_why_not_listed = lru_cache(2**15)(why_inadmissible)  # many rows may list the same texts
 
 
 def _weights(weights: Any, count: int) -> list[float] | None:

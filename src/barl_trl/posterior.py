@@ -218,26 +218,16 @@ def posterior_weighted_values(
 
     With the truth as the only hypothesis this is the progress baseline, `p_0(T) - p_0(t) + v`.
 
-    Args:
-        answer_logps: Log-likelihood of each answer at each state, in nats; None needs `rewards`.
-        outcome_rewards: Outcome reward of each rollout, or of each hypothesis.
-        beta: Consistency coefficient, from 0 to `inf`.
-        rewards: Rewards that each hypothesis predicts. None: the progress rewards.
-        state_mask: The states that exist.
-        hypothesis_mask: The hypotheses that exist.
-        outcome: `"ground_truth"` or `"hypothesis"`: whose reward v is in [`q_values`].
+    The arguments are those of [`posterior`] and [`q_values`].
 
     Returns:
         Values, detached from any graph: they weigh the gradient and carry none.
 
     Example:
-    ```python
-    >>> p = torch.tensor([[[0.2, 0.6], [0.8, 0.1]]])  # one step, towards the truth
-    >>> outcome_rewards = torch.tensor([1.0])  # so V = (0.2 * 1.6 + 0.6 * 0.5) / 0.8
-    >>> posterior_weighted_values(p.log(), outcome_rewards, beta=1.0)
-    tensor([[0.7750]])
-
-    ```
+        >>> p = torch.tensor([[[0.2, 0.6], [0.8, 0.1]]])  # one step, towards the truth
+        >>> outcome_rewards = torch.tensor([1.0])  # so V = (0.2 * 1.6 + 0.6 * 0.5) / 0.8
+        >>> posterior_weighted_values(p.log(), outcome_rewards, beta=1.0)
+        tensor([[0.7750]])
     """
     given: Any = {"rewards": rewards, "state_mask": state_mask}
     belief = posterior(answer_logps, beta=beta, hypothesis_mask=hypothesis_mask, **given)

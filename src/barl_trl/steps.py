@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, pairwise, takewhile
 from operator import index
 from typing import Any, NamedTuple
 
@@ -20,12 +20,9 @@ number of tokens.
 """
 
 
-def chain_of_thought(completion_ids: Sequence[int], end_ids: Collection[int]) -> Sequence[int]:
+def chain_of_thought(completion_ids: Sequence[int], end_ids: Collection[int]) -> list[int]:
     """Return the completion up to its end-of-turn token, which is no reasoning itself."""
-    length = next(
-        (k for k, token in enumerate(completion_ids) if token in end_ids), len(completion_ids)
-    )
-    return completion_ids[:length]
+    return [*takewhile(lambda token: token not in end_ids, completion_ids)]
 
 
 class Turn(NamedTuple):
@@ -92,14 +89,9 @@ def turn_step_ends(
     A step is a turn with its observation, or a part of the turn's words. So the state behind a step
     never lies inside an observation, nor between a turn and its observation.
 
-    Args:
-        token_ids: Token ids of the completion.
-        mask: 1 for each token that the model wrote, 0 for the others.
-        turns: Its turns.
-        step_segmenter: Divides the words of each turn into steps; None: a turn is one step.
-
-    Returns:
-        Ascending token counts; none if the model wrote nothing.
+    `token_ids` and `mask` are those of [`turns_of`], which found the turns. The segmenter divides
+    the words of each turn; None: a turn is one step. The ends are ascending token counts, none if
+    the model wrote nothing.
 
     Raises:
         ValueError: The segmenter does not return the ends of steps.
@@ -120,11 +112,8 @@ def fixed_size_steps(token_ids: Sequence[int], *, step_size: int) -> list[int]:
     """Return ends of steps of `step_size` tokens; the last may be shorter (the paper's choice).
 
     Example:
-    ```python
-    >>> fixed_size_steps(range(300), step_size=128)
-    [128, 256, 300]
-
-    ```
+        >>> fixed_size_steps(range(300), step_size=128)
+        [128, 256, 300]
     """
     return [*range(step_size, len(token_ids), step_size), len(token_ids)] if token_ids else []
 
@@ -157,13 +146,7 @@ def delimited_steps(
 def segmenter_of(
     decode: Callable[[list[int]], str], *, step_size: int, delimiter: str | None
 ) -> StepSegmenter:
-    """Return the segmenter of a delimiter, or of `step_size` tokens without one.
-
-    Args:
-        decode: Token ids -> their text.
-        step_size: Tokens of a step.
-        delimiter: Text that ends a step; None: steps have `step_size` tokens.
-    """
+    """Return the segmenter of [`delimited_steps`], or without a delimiter [`fixed_size_steps`]."""
     if delimiter is None:
         return partial(fixed_size_steps, step_size=step_size)
     return partial(delimited_steps, decode=decode, delimiter=delimiter)

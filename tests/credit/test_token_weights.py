@@ -17,7 +17,7 @@ from barl_trl.credit.baselines import subtract_baseline
 from barl_trl.credit.gae import gae
 from barl_trl.credit.rollouts import at_last_state, differences, group_sums
 from barl_trl.credit.token_weights import token_weights
-from barl_trl.credit.whitening import moments, standardize
+from barl_trl.credit.whitening import whiten
 from barl_trl.posterior import StepValues
 
 from .. import reference
@@ -280,15 +280,13 @@ def test_tokens_have_their_steps_value_also_on_two_processes(rollouts, random, h
 
 def test_constant_values_become_zero_not_noise():
     values, groups = torch.full((3, 5), 0.1), torch.zeros(3, dtype=torch.long)
-    white = standardize(
-        values, groups, moments(values, torch.ones(3, 5, dtype=torch.bool), groups, num_groups=1)
-    )
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    white = whiten(values, mask, groups, num_groups=1, sum_over_processes=lambda moments: moments)
     assert white.abs().max() < 1e-3
 
 
 def test_an_empty_batch_stays_finite():
     values, groups = torch.ones(1, 2), torch.zeros(1, dtype=torch.long)
-    white = standardize(
-        values, groups, moments(values, torch.zeros(1, 2, dtype=torch.bool), groups, num_groups=1)
-    )
+    mask = torch.zeros(1, 2, dtype=torch.bool)
+    white = whiten(values, mask, groups, num_groups=1, sum_over_processes=lambda moments: moments)
     assert white.isfinite().all()

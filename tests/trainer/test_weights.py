@@ -28,6 +28,14 @@ def label_free(twin):
     return lambda rollouts, **options: twin([r._replace(beta=0.0) for r in rollouts], **options)
 
 
+def without_rewards(twin):
+    def of(rollouts, **options):
+        zeros = [r._replace(turn_rewards=(0.0,) * (len(r.logps) - 1)) for r in rollouts]
+        return twin(zeros, **options)
+
+    return of
+
+
 # What each computes where the configuration gives nothing but its name: its plain loops, the
 # likelihood of answers, and the baseline.
 TWINS = {
@@ -35,6 +43,7 @@ TWINS = {
     "progress": reference.progress,
     "grpo": reference.grpo,
     "rloo": reference.outcome,
+    "turns": without_rewards(reference.turns),
     "gae": partial(reference.gae, gae_lambda=1.0),
     "gae_posterior": partial(reference.gae_posterior, gae_lambda=1.0),
     "belief_critic": partial(reference.belief_critic, gae_lambda=0.7, bootstrap_cut_off=True),
@@ -45,7 +54,7 @@ TWINS = {
     "likelihood": reference.likelihood,
 }
 LIKELIHOODS = {"delta_belief": "sum", "rlpr": "token_mean", "likelihood": "sum"}
-BASELINES = dict.fromkeys(("rloo", "bayes", "likelihood"), "leave_one_out")
+BASELINES = dict.fromkeys(("rloo", "bayes", "likelihood"), "leave_one_out") | {"turns": "step"}
 OPTIONS = [
     ("barl", {"outcome_mode": "hypothesis"}),
     ("progress", {"progress_space": "log"}),

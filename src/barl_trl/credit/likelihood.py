@@ -17,9 +17,8 @@ def rlpr(rollouts: ScoredRollouts) -> StepValues:
     """
     p = rollouts.truth_plausibility
     gained = (at_last_state(p, rollouts.state_mask) - p[:, 0]).clamp(0, 1)
-    return for_all_steps(
-        standardized_in_group(gained, rollouts.groups, rollouts.is_judged), rollouts
-    )
+    rewards = standardized_in_group(gained, rollouts.groups, rollouts.is_judged)
+    return for_all_steps(rewards, rollouts)
 
 
 def likelihood(rollouts: ScoredRollouts) -> StepValues:

@@ -22,9 +22,8 @@ def grpo(rollouts: ScoredRollouts) -> StepValues:
 
     arXiv 2402.03300; it is TRL's advantage with `scale_rewards="group"`.
     """
-    return for_all_steps(
-        standardized_in_group(rollouts.outcomes, rollouts.groups, rollouts.is_judged), rollouts
-    )
+    rewards = standardized_in_group(rollouts.outcomes, rollouts.groups, rollouts.is_judged)
+    return for_all_steps(rewards, rollouts)
 
 
 def for_all_steps(rewards: Float[Tensor, " batch"], rollouts: ScoredRollouts) -> StepValues:

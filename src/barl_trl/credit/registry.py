@@ -38,14 +38,14 @@ class Credit(NamedTuple):
     @property
     def function(self) -> Callable[..., Any]:
         """The estimator itself."""
-        if isinstance(self.estimator, str):
-            return resolve_name(self.estimator)
-        return self.estimator
+        return resolve_name(self.estimator) if isinstance(self.estimator, str) else self.estimator
 
     @property
-    def setting_names(self) -> list[str]:
-        """The settings that the estimator takes."""
-        return [*self._defaults]
+    def parameters(self) -> dict[str, Parameter]:
+        """The settings that the estimator takes: what is after the rollouts, without *args."""
+        others = list(signature(self.function).parameters.values())[1:]
+        variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        return {other.name: other for other in others if other.kind not in variable}
 
     def settings(self, available: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that the estimator takes; one that is None keeps its default.
@@ -56,35 +56,19 @@ class Credit(NamedTuple):
         values = {**available, **(available.get("credit_options") or {})}
         return {
             name: values[name]
-            for name, default in self._defaults.items()
-            if name in values and (values[name] is not None or default is Parameter.empty)
+            for name, one in self.parameters.items()
+            if name in values and (values[name] is not None or one.default is Parameter.empty)
         }
-
-    @property
-    def _defaults(self) -> dict[str, Any]:
-        """Defaults of the parameters after the rollouts, without *args and **kwargs."""
-        others = list(signature(self.function).parameters.values())[1:]
-        variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        return {other.name: other.default for other in others if other.kind not in variable}
 
 
 _HERE = "barl_trl.credit"
+_PLAIN: Any = {"hypotheses": "none", "value_normalization": "none", "turn_rewards": "sum"}
+_OF_TRUTH: Any = {"hypotheses": "truth", "value_normalization": "none"}
 CREDITS = {
     "barl": Credit(f"{_HERE}.barl:barl"),
     "progress": Credit(f"{_HERE}.barl:progress", hypotheses="truth"),
-    "grpo": Credit(
-        f"{_HERE}.outcome:grpo",
-        hypotheses="none",
-        value_normalization="none",
-        turn_rewards="sum",
-    ),
-    "rloo": Credit(
-        f"{_HERE}.outcome:outcome",
-        hypotheses="none",
-        credit_baseline="leave_one_out",
-        value_normalization="none",
-        turn_rewards="sum",
-    ),
+    "grpo": Credit(f"{_HERE}.outcome:grpo", **_PLAIN),
+    "rloo": Credit(f"{_HERE}.outcome:outcome", credit_baseline="leave_one_out", **_PLAIN),
     "turns": Credit(
         f"{_HERE}.turns:turns",
         hypotheses="none",
@@ -103,29 +87,16 @@ CREDITS = {
         needs_truth=False,
         replaces_outcome=True,
     ),
-    "information_gain": Credit(
-        f"{_HERE}.information_gain:information_gain",
-        hypotheses="truth",
-        value_normalization="none",
-    ),
+    "information_gain": Credit(f"{_HERE}.information_gain:information_gain", **_OF_TRUTH),
     "delta_belief": Credit(
-        f"{_HERE}.delta_belief:delta_belief",
-        hypotheses="truth",
-        answer_likelihood="sum",
-        value_normalization="none",
+        f"{_HERE}.delta_belief:delta_belief", answer_likelihood="sum", **_OF_TRUTH
     ),
-    "rlpr": Credit(
-        f"{_HERE}.likelihood:rlpr",
-        hypotheses="truth",
-        answer_likelihood="token_mean",
-        value_normalization="none",
-    ),
+    "rlpr": Credit(f"{_HERE}.likelihood:rlpr", answer_likelihood="token_mean", **_OF_TRUTH),
     "likelihood": Credit(
         f"{_HERE}.likelihood:likelihood",
-        hypotheses="truth",
         answer_likelihood="sum",
         credit_baseline="leave_one_out",
-        value_normalization="none",
+        **_OF_TRUTH,
     ),
 }
 """The credits by name: the paper's, its baseline `progress`, and those of other papers."""
@@ -155,14 +126,10 @@ def find_credit(name: str) -> Credit:
 
 
 def import_path(path: str, argument: str) -> Any:
-    """Import what a dotted path names, also from the working directory.
-
-    Args:
-        path: The path, such as `my_module.my_function`.
-        argument: What an error message calls it.
+    """Import what a dotted path, as `my_module.my_function`, names, also in the working directory.
 
     Raises:
-        ValueError: There is no such thing, or it cannot be imported.
+        ValueError: There is no such thing, or it cannot be imported. It names the `argument`.
     """
     # A console script, unlike `python -m`, does not have the working directory on its path. It is
     # put at the end, for it must not shadow a package, and stays there for what is imported later.

@@ -1,7 +1,7 @@
 """What an estimator of credit gets, and the sums and differences that estimators share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -59,11 +59,8 @@ class ScoredRollouts:
 
     def rows(self, start: int, stop: int) -> "ScoredRollouts":
         """Return some of the rollouts, which need not be whole groups."""
-        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        part: dict[str, Any] = {
-            name: None if column is None else column[start:stop] for name, column in columns.items()
-        }
-        return ScoredRollouts(**part)
+        columns: Any = {name: one for name, one in vars(self).items() if one is not None}
+        return replace(self, **{name: columns[name][start:stop] for name in columns})
 
     @property
     def step_mask(self) -> Bool[Tensor, "batch step"]:

@@ -38,10 +38,7 @@ def weigh_steps(
 ) -> StepValues:
     """Return the values of steps that a credit gives, minus its baseline.
 
-    Args:
-        rollouts: Scored rollouts, with the hypotheses that the credit asks for.
-        credit: The credit.
-        settings: Values by the name of the setting, of which the estimator gets those it takes.
+    The arguments are those of [`token_weights`].
     """
     if credit.turn_rewards == "sum":  # of plain RL, for which a rollout is one action
         total = rollouts.outcomes + rollouts.step_rewards.sum(dim=1)
@@ -100,15 +97,8 @@ def whitened_tokens(
 ) -> TokenWeights:
     """Give each token its step's value, and whiten the values.
 
-    Args:
-        values: Values of steps, (b, T), and of the tokens after the last step, (b,).
-        step_ends: Ends of the steps of each rollout, in tokens of its completion.
-        mask: The tokens that have a weight.
-        groups: Number of each rollout's prompt, from 0.
-        num_groups: Prompts of all processes.
-        normalization: `"batch"` whitens over the rollouts of all processes, `"group"` over the
-            rollouts of each prompt, `"none"` not at all.
-        sum_over_processes: Adds a tensor up over all processes. None: there is one process.
+    `"batch"` whitens over the rollouts of all processes, `"group"` over those of each of their
+    `num_groups` prompts, `"none"` not at all. Other arguments are those of [`token_weights`].
     """
     spread = spread_over_tokens(values.steps, step_ends, values.closing, num_tokens=mask.shape[1])
     weights = unwhitened = spread.masked_fill(~mask, 0.0)

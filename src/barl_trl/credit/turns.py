@@ -32,16 +32,9 @@ def turns(
     returns of the batch's other prompts, where v counts as a reward at the end; its features are
     the share of steps used, its square, the rewards so far and, if there is a belief, its entropy
     and largest mass. It needs no truth and no hypotheses; without rewards of turns it is the
-    outcome.
-
-    Args:
-        rollouts: Scored rollouts.
-        turn_return: What of the rewards a step gets.
-        turn_gamma: Discount per step, from 0 to 1.
-        gae_lambda: Of `gae`, from 0 to 1.
+    outcome. `turn_gamma` is the discount per step, $\gamma$.
     """
-    rewards = rollouts.step_rewards
-    v = rollouts.outcomes
+    rewards, v = rollouts.step_rewards, rollouts.outcomes
     if turn_return == "own":
         return StepValues((rewards + v[:, None]) * rollouts.step_mask, v)
     if turn_return == "to_go":

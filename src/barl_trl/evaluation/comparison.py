@@ -114,11 +114,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values that are corrected for their number by Holm's method (1979).
 
     Example:
-    ```python
-    >>> holm([0.75, 0.125, 0.25])
-    [0.75, 0.375, 0.5]
-
-    ```
+        >>> holm([0.75, 0.125, 0.25])
+        [0.75, 0.375, 0.5]
     """
     order = np.argsort(p_values)
     steps = np.sort(p_values) * np.arange(len(order), 0, -1)

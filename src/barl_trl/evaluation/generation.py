@@ -202,21 +202,20 @@ class Backend:
         padding = [length - len(job.prompt_ids) for job in batch]
         ids = [[pad] * n + list(job.prompt_ids) for n, job in zip(padding, batch, strict=True)]
         mask = [[0] * n + [1] * (length - n) for n in padding]
-        with torch.no_grad():
-            generated = self.model.generate(
-                input_ids=torch.tensor(ids, device=self.model.device),
-                attention_mask=torch.tensor(mask, device=self.model.device),
-                max_new_tokens=self.max_tokens,
-                pad_token_id=pad,
-                use_cache=True,
-                do_sample=bool(self._sampling),
-                **self._sampling,
-            )
+        generated = self.model.generate(
+            input_ids=torch.tensor(ids, device=self.model.device),
+            attention_mask=torch.tensor(mask, device=self.model.device),
+            max_new_tokens=self.max_tokens,
+            pad_token_id=pad,
+            use_cache=True,
+            do_sample=bool(self._sampling),
+            **self._sampling,
+        )
         return [*map(self._turn, generated[:, length:].tolist())]
 
     def _turn(self, token_ids: Sequence[int]) -> Episode:
         """Return the generated tokens up to the end of the turn, which padding may follow."""
-        ids = list(chain_of_thought(token_ids, self.end_ids))
+        ids = chain_of_thought(token_ids, self.end_ids)
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
         is_cut_off = len(ids) == len(token_ids)
         return Episode("", text, text, ids, [1] * len(ids), len(ids), is_cut_off, None)

@@ -47,11 +47,8 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
         ValueError: `num_correct` or `k` is not between 0 and `num_samples`.
 
     Example:
-    ```python
-    >>> pass_at_k(num_samples=6, num_correct=1, k=3)
-    0.5
-
-    ```
+        >>> pass_at_k(num_samples=6, num_correct=1, k=3)
+        0.5
     """
     for name, value in (("num_correct", num_correct), ("k", k)):
         if not 0 <= value <= num_samples:

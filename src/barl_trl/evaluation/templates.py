@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
-from ..data import PAPER_SYSTEM_PROMPT
+from ..data import PAPER_SYSTEM_PROMPT, make_prompt
 from ..trainer.turns import turn_ends
 
 PROMPT = "barl_prompt"
@@ -27,9 +27,8 @@ class Template:
 
     def messages(self, problem: str) -> list[dict[str, str]]:
         """Return the messages of the prompt; the template must not be plain."""
-        # Not str.format: problems are full of TeX braces.
-        said = [("system", self.system_prompt), ("user", self.user.replace("{problem}", problem))]
-        return [{"role": role, "content": content} for role, content in said if content]
+        how: Any = {"system_prompt": self.system_prompt, "prompt_format": self.user}
+        return make_prompt(problem, conversational=True, **how)
 
     def prompt(self, tokenizer: Any, problem: str) -> str:
         """Return the whole prompt as text, special tokens included."""

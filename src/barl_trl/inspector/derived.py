@@ -70,7 +70,8 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
     plausibilities = rollouts.answer_logps.clamp(max=0).exp().numpy()
     is_bayes = settings.get("credit") == "bayes"
     shown = rollouts if is_bayes else with_truth
-    under = _under_bayes(shown, settings) if is_bayes else _under_hypotheses(shown, settings)
+    under = (_under_bayes if is_bayes else _under_hypotheses)(shown, settings)
+    all_q, all_v, all_values, all_expected = under
     derived = []
     for row, (record, weights) in enumerate(zip(records, _weights(records), strict=True)):
         steps, size = len(record["step_ends"]), len(record["hypotheses"] or ())
@@ -81,9 +82,9 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
             entropy = torch.special.entr(rollouts.belief[row, : steps + 1, :size]).sum(dim=-1)
             entropy = entropy.numpy() / np.log(max(size, 2))
             if shown.is_judged[row]:
-                v, values = under.v[row, :size], under.values[row, :steps]
-                q = None if under.q is None else under.q[row, :steps, :size]
-                expected = None if under.expected is None else float(under.expected[row])
+                v, values = all_v[row, :size], all_values[row, :steps]
+                q = None if all_q is None else all_q[row, :steps, :size]
+                expected = None if all_expected is None else float(all_expected[row])
         step_values = {
             name: of_all[row, :steps]
             for name, of_all in methods.items()
@@ -107,31 +108,23 @@ def has_truth(record: Mapping[str, Any]) -> bool:
     return record["has_truth"] is not False
 
 
-class _Under(NamedTuple):
-    """`q`, `v`, `values` and `expected` of [`Derived`] of all rollouts, padded to one shape."""
-
-    q: np.ndarray | None
-    v: np.ndarray
-    values: np.ndarray
-    expected: np.ndarray | None
-
-
-def _under_hypotheses(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Under:
+def _under_hypotheses(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> Any:
+    """Return `q`, `v`, `values` and `expected` of [`Derived`] of all rollouts, padded."""
     logps, rewards, mode = rollouts.answer_logps, rollouts.rewards, settings.get("outcome_mode")
     outcomes = hypothesis_outcomes(rollouts) if mode == "hypothesis" else rollouts.outcomes
     if not logps.shape[-1]:
-        return _Under(logps[:, 1:].numpy(), logps[:, 0].numpy(), logps[:, 1:, :0].numpy(), None)
+        return logps[:, 1:].numpy(), logps[:, 0].numpy(), logps[:, 1:, :0].numpy(), None
     mask, mode = rollouts.state_mask, mode or "ground_truth"
     q = q_values(logps, outcomes, rewards=rewards, state_mask=mask, outcome=mode)
     v = outcomes if outcomes.ndim == 2 else outcomes[:, None].expand_as(rollouts.hypothesis_mask)
     belief = rollouts.belief[:, :-1]
     weighted = torch.where(belief > 0, belief * q, 0.0).sum(dim=-1)
-    return _Under(q.numpy(), v.numpy(), weighted.numpy(), None)
+    return q.numpy(), v.numpy(), weighted.numpy(), None
 
 
-def _under_bayes(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Under:
+def _under_bayes(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> Any:
     steps, expected = bayes(rollouts, **CREDITS["bayes"].settings(settings))
-    return _Under(None, rollouts.outcomes_if_true.numpy(), steps.numpy(), expected.numpy())
+    return None, rollouts.outcomes_if_true.numpy(), steps.numpy(), expected.numpy()
 
 
 def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
@@ -150,16 +143,8 @@ def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
     has_rewards = any(r["predicted_rewards"] is not None for r in records)
     outcomes = torch.tensor([math.nan if r["outcome"] is None else r["outcome"] for r in records])
     has_value = torch.tensor([r["step_values"] is not None for r in records])
-    told, states = torch.zeros(len(records), int(steps.max())), None
-    for row, record in enumerate(records):
-        rewards = [x or 0.0 for x in record["turn_rewards"] or ()]
-        told[row, : len(rewards)] = torch.tensor(rewards)
-    if any(r["states"] is not None for r in records):
-        rows = [torch.tensor(r["states"] or [], dtype=torch.long) for r in records]
-        states = pad_sequence(rows, batch_first=True)
-    costs = None
-    if any(r["cost"] is not None for r in records):
-        costs = torch.tensor([r["cost"] or 0.0 for r in records])
+    costs = [r["cost"] for r in records]
+    has_costs = any(cost is not None for cost in costs)
     # a credit that needs no outcome judges rollouts that have none
     is_judged = has_value if has_value.any() else ~outcomes.isnan()
     rollouts = ScoredRollouts(
@@ -173,9 +158,9 @@ def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
         belief=belief,
         members=[r["member"] for r in records],
         rewards=predicted if has_rewards else None,
-        costs=costs,
-        turn_rewards=told if any(r["turn_rewards"] is not None for r in records) else None,
-        states=states,
+        costs=torch.tensor([cost or 0.0 for cost in costs]) if has_costs else None,
+        turn_rewards=_of_steps(records, "turn_rewards", torch.float32),
+        states=_of_steps(records, "states", torch.long),
     )
     if outcome_scale == 1.0 and not any(r["outcomes_under"] for r in records):
         return rollouts
@@ -184,6 +169,14 @@ def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
         if record["outcomes_under"]:
             under[row, : sizes[row]] = torch.tensor(record["outcomes_under"])
     return replace(rollouts, outcomes_under=under)
+
+
+def _of_steps(records: Records, name: str, dtype: torch.dtype) -> torch.Tensor | None:
+    """Return a column with a number for each step, (B, T); 0 for null, None if no record has it."""
+    if all(record[name] is None for record in records):
+        return None
+    rows = [[number or 0 for number in record[name] or ()] for record in records]
+    return pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True)
 
 
 def _method_values(

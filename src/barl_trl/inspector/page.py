@@ -8,20 +8,8 @@ from pathlib import Path
 
 ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("vendor/uPlot.min.css", "style.css")
-_SCRIPTS = (
-    "vendor/uPlot.iife.min.js",
-    "core.js",
-    "store.js",
-    "list.js",
-    "overview.js",
-    "group.js",
-    "text.js",
-    "river.js",
-    "arithmetic.js",
-    "rollout.js",
-    "export.js",
-    "app.js",
-)
+_OWN_SCRIPTS = "core store list overview group text river arithmetic rollout export app"
+_SCRIPTS = ("vendor/uPlot.iife.min.js", *(f"{name}.js" for name in _OWN_SCRIPTS.split()))
 _LICENCES = ("vendor/uPlot.LICENSE", "vendor/katex.LICENSE")
 FORMULAS = "katex"
 """Name of the shard that holds KaTeX."""

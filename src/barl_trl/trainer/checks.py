@@ -83,12 +83,9 @@ def check_kinds(arguments: dict[str, Any]) -> None:
 
 
 def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
-    """Return the rewards; refuse arguments of [`BARLTrainer`] by name.
+    """Return the rewards; refuse arguments of [`BARLTrainer`] by name, with a ValueError.
 
     What makes environments becomes a [`CheckedFactory`].
-
-    Raises:
-        ValueError: An argument breaks a rule.
     """
     args, model, train_dataset = (arguments[name] for name in ("args", "model", "train_dataset"))
     args.check_credit_options()  # the credit may have been set since

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
-from inspect import Parameter, signature
+from inspect import Parameter
 from numbers import Real
 from typing import Any, Literal, get_args, get_origin
 
@@ -306,9 +306,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
     @property
     def _parameters(self) -> dict[str, Parameter]:
         """The parameters of the credit's function that are no fields, by name."""
-        credit = find_credit(self.credit)
-        found, known = signature(credit.function).parameters, BARLConfig.__annotations__
-        return {name: found[name] for name in credit.setting_names if name not in known}
+        found, known = find_credit(self.credit).parameters, BARLConfig.__annotations__
+        return {name: found[name] for name in found if name not in known}
 
     def _must(self, name: str, holds: Any, rule: str, way_out: str) -> None:
         if not holds:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from accelerate.utils import send_to_device
 from jaxtyping import Float
 from torch import Tensor
 
@@ -103,10 +104,9 @@ def read_evidence(
         outcome_under = functions.outcome_under
         for n in usable:
             unusable += _fill_outcomes(outcomes[n], outcome_under, answers[n], texts[n], is_first)
-    predicted, outcomes = (
-        None if tensor is None else tensor.to(device) for tensor in (predicted, outcomes)
-    )
-    return Evidence(log_prior.to(device), observed.to(device), predicted, outcomes, unusable)
+    told = Evidence(log_prior, observed, predicted, outcomes, unusable)
+    sent: Any = send_to_device(told, device)
+    return sent
 
 
 def _of(lists: Lists, places: Sequence[int]) -> dict[str, list[Any]]:

@@ -216,14 +216,13 @@ class HypothesisScorer:
                 device=likelihoods.state_mask.device,
             )
         is_listed = self.args.hypotheses_column or any(OWN_HYPOTHESES in row for row in rows)
-        lists = given if is_listed and self.credit.hypotheses == "rollouts" else None
-        size = likelihoods.state_mask.shape[1] - 1, likelihoods.state_mask.device
-        rewards, states = generated.turn_rewards, None
+        is_listed = is_listed and self.credit.hypotheses == "rollouts"
+        rewards, states, device = generated.turn_rewards, None, likelihoods.state_mask.device
         if self.credit.credit_baseline == "state":
             steps = self._steps_told(generated, step_ends, turns)
-            states = padded(numbers_of_states(steps, self.state_key), *size, torch.long)
-        rewards = None if rewards is None else padded(rewards, *size, torch.float32)
-        told = likelihoods, evidence, lists, rewards, states
+            states = padded(numbers_of_states(steps, self.state_key), torch.long).to(device)
+        rewards = None if rewards is None else padded(rewards, torch.float32).to(device)
+        told = likelihoods, evidence, given if is_listed else None, rewards, states
         return Scored(answers, sets, local_sets, step_ends, turns, cut_off, *told)
 
     def with_turn_rewards(
@@ -237,10 +236,7 @@ class HypothesisScorer:
         """Return the rollouts with the rewards of their turns, and how many lists are unusable.
 
         They are those that the user's function tells, else those that a `rollout_func` told, else
-        those that the environments tell.
-
-        Raises:
-            ValueError: A list cannot be used, in the first batch.
+        those that the environments tell. See [`rewards_of_steps`].
         """
         turns = self._turns(generated)
         step_ends, _ = self._steps(generated, turns)
@@ -353,26 +349,16 @@ class HypothesisScorer:
         score_completions: bool,
     ) -> list[Rollout]:
         """Return the rollouts, asked for every hypothesis's answer at every state."""
-        return [
-            self.elicitation.rollout(
-                prompt_ids,
-                completion_ids if score_completions else completion_ids[: [0, *ends][-1]],
-                ends,
-                hypotheses.answers if hypotheses and self.args.scores_answers else (),
-                score_completion=score_completions,
-                mask=mask,
-                turn_starts=starts,
-            )
-            for prompt_ids, completion_ids, mask, ends, starts, hypotheses in zip(
-                generated.prompt_ids,
-                generated.completion_ids,
-                generated.masks or [None] * len(step_ends),
-                step_ends,
-                turn_starts,
-                local_sets,
-                strict=True,
-            )
-        ]
+        ask = partial(self.elicitation.rollout, score_completion=score_completions)
+        masks = generated.masks or [None] * len(step_ends)
+        tokens = generated.prompt_ids, generated.completion_ids, masks
+        places = step_ends, turn_starts, local_sets
+        rollouts = []
+        for prompt_ids, ids, mask, ends, starts, one in zip(*tokens, *places, strict=True):
+            ids = ids if score_completions else ids[: [0, *ends][-1]]
+            answers = one.answers if one and self.args.scores_answers else ()
+            rollouts.append(ask(prompt_ids, ids, ends, answers, mask=mask, turn_starts=starts))
+        return rollouts
 
     def _make_ends_certain(
         self, logps: Float[Tensor, "batch state hypothesis"], rollouts: Iterable[Any]
@@ -459,21 +445,14 @@ def model_posterior(
 
     Without a truth no reward is observed, so rollouts whose hypothesis 0 is not the truth have no
     consistency. `evidence` has the other arguments of [`posterior`]: with `observation_logps` it is
-    the belief of `"both"`, the model's before any observation times the task's.
+    the belief of `"both"`, the model's before any observation times the task's; with None for
+    `answer_logps`, that of `"task"`.
     """
     weights = posterior(answer_logps, beta=beta, **evidence)
     if has_truth.all():
         return weights
     without = posterior(answer_logps, beta=0.0, **evidence)
     return torch.where(has_truth[:, None, None], weights, without)
-
-
-def task_posterior(**evidence: Any) -> Float[Tensor, "batch state hypothesis"]:
-    """Return the task's posterior: prior, likelihoods of observations, and predicted rewards.
-
-    The model is not asked. Arguments are the others of [`model_posterior`].
-    """
-    return model_posterior(None, **evidence)
 
 
 def scored_rollouts(
@@ -492,8 +471,8 @@ def scored_rollouts(
     """Gather the scores of all processes, and compute the belief at every state.
 
     Args:
-        accelerator: The trainer's accelerator; None means that there is one process.
-        scored: The hypotheses of this process's rollouts and their log-likelihoods.
+        accelerator: The trainer's; None means that there is one process.
+        scored: The scores of this process's rollouts.
         outcomes: Outcome rewards of all processes' rollouts, (N,), NaN for a missing outcome.
         group_size: Rollouts per prompt.
         beta: Consistency coefficient of the posterior, from 0 to `inf`.
@@ -536,8 +515,7 @@ def scored_rollouts(
             "state_mask": state_mask,
             "hypothesis_mask": hypothesis_mask,
         }
-        is_task = belief == "task"
-        weights = task_posterior(**evidence) if is_task else model_posterior(logps, **evidence)
+        weights = model_posterior(None if belief == "task" else logps, **evidence)
     if belief == "task":
         exists = state_mask[..., None] & hypothesis_mask[:, None]
         logps = weights.log().masked_fill(~exists, 0.0)

@@ -34,12 +34,10 @@ def text_rollouts(
     function. What environments tell reaches [`BARLTrainer`] as that of `environment_factory` does.
 
     Example:
-    ```python
-    >>> trainer = BARLTrainer(
-    ...     model, args=BARLConfig(credit="turns"), train_dataset=games,
-    ...     rollout_func=text_rollouts(Game, max_turns=6),
-    ... )  # doctest: +SKIP
-    ```
+        >>> trainer = BARLTrainer(
+        ...     model, args=BARLConfig(credit="turns"), train_dataset=games,
+        ...     rollout_func=text_rollouts(Game, max_turns=6),
+        ... )  # doctest: +SKIP
     """
     pool: list[Any] = []
 

@@ -434,9 +434,8 @@ class BARLTrainer(ResumeMixin):
         ended = ended_by(tool_messages)
         if ended is not None:
             self._last_results[ended] = tool_messages
-            return [0] * (
-                1 + int(self.max_completion_length or 0)
-            )  # without room, TRL generates no more
+            room = int(self.max_completion_length or 0)
+            return [0] * (1 + room)  # without room, TRL generates no more
         messages = readable(tool_messages)
         lacking, surplus = self.cut_behind_call(messages[0]["name"])
         return [*lacking, *super()._get_tool_suffix_ids(messages)[surplus:]]

@@ -14,6 +14,7 @@ import torch
 from accelerate.utils import gather_object
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ..steps import Turn
 from .evidence import Step
@@ -26,11 +27,6 @@ OWN_HYPOTHESES, OWN_PRIOR = "_hypotheses", "_prior"
 """Columns of rows for what environments say of their tasks, where no column of the data has it."""
 
 
-def tells_turn_rewards(environment: Any) -> bool:
-    """Return whether an environment, or its class, has rewards of turns."""
-    return hasattr(environment, METHOD) or hasattr(environment, FIELD)
-
-
 def environments_rewards(
     environments: Sequence[Any] | None, completions: Sequence[Any]
 ) -> list[Any] | None:
@@ -40,7 +36,10 @@ def environments_rewards(
 
     As many numbers as calls of tools are one for each call: a turn gets the sum of its calls'.
     """
-    if environments is None or not any(gather_object([any(map(tells_turn_rewards, environments))])):
+    if environments is None:
+        return None
+    tells = any(hasattr(one, METHOD) or hasattr(one, FIELD) for one in environments)
+    if not any(gather_object([tells])):
         return None
     told = [
         getattr(one, METHOD)() if hasattr(one, METHOD) else getattr(one, FIELD, ())
@@ -72,9 +71,7 @@ class TurnReturn:
     """The sum of the rewards of each rollout's turns, as a reward function of TRL."""
 
     __name__ = FIELD
-
-    def __init__(self):
-        self.rewards: list[list[float]] | None = None
+    rewards: list[list[float]] | None = None
 
     def __call__(self, completions: Sequence[Any], **kwargs: Any) -> list[float | None]:
         """Return the sums of the rollouts that were generated last; None without any."""
@@ -136,14 +133,9 @@ def _placed(numbers: list[float], ends: Sequence[int], turns: Sequence[Turn]) ->
     return placed
 
 
-def padded(
-    rows: Sequence[Sequence[Any]], num_steps: int, device: torch.device, dtype: torch.dtype
-) -> Tensor:
-    """Return rows as a tensor (b, num_steps); 0 in padding."""
-    tensor = torch.zeros(len(rows), num_steps, dtype=dtype)
-    for target, row in zip(tensor, rows, strict=True):
-        target[: len(row)] = torch.tensor(row, dtype=dtype)
-    return tensor.to(device)
+def padded(rows: Sequence[Sequence[Any]], dtype: torch.dtype) -> Tensor:
+    """Return rows as a tensor (b, T); 0 in padding."""
+    return pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True)
 
 
 def log_turn_rewards(
@@ -154,11 +146,7 @@ def log_turn_rewards(
 ) -> None:
     """Log the mean reward of a turn, the share of turns that have one, and that of the return.
 
-    Args:
-        metrics: TRL's, by name.
-        rewards: Reward of each step of this process's rollouts; NaN where none is told.
-        step_mask: The steps that exist.
-        outcomes: Outcome reward of each rollout.
+    Rewards of steps and outcomes are those of this process's rollouts; NaN where none is told.
     """
     known = step_mask & ~rewards.isnan()
     total = rewards.masked_fill(~known, 0.0).sum(dim=1).abs()
@@ -215,16 +203,9 @@ def told_tasks(
     """Return what environments say of their task after `reset`, by the name of the column.
 
     An environment may have `hypotheses`, `prior` and `solution`, as attributes or methods without
-    arguments. They stand for the data's columns.
-
-    Args:
-        environments: The environments of this process's rollouts, before the game begins.
-        columns: Name of the attribute -> name of the column.
-        group_size: Rollouts per prompt.
-        start: Index of the first of the rollouts among those of all processes.
-
-    Raises:
-        ValueError: The environments of a prompt do not tell the same.
+    arguments. They stand for the data's `columns`, by the name of the attribute. Each prompt has
+    `group_size` of all processes' rollouts, of which this process's begin at `start`. A ValueError
+    says that the environments of a prompt do not tell the same.
     """
     told = {}
     for name, column in columns.items():
