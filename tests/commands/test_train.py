@@ -179,19 +179,16 @@ def test_lora_benchmarks_and_resume(tmp_path, search_recipe, capsys):
     assert "data set" in capsys.readouterr().err.splitlines()[-1]
 
 
-AGENTS = '''
+AGENTS = """
+from tests.trainer.playing import described
 from tests.trainer.test_agents import chatting, look
 
 class Game:
     def reset(self, hint, **row):
         self.hint, self.answer = hint, None
 
+    @described
     def look(self, key: int) -> str:
-        """Look up a key.
-
-        Args:
-            key: The key.
-        """
         self.answer = self.hint
         return look(1)
 
@@ -206,7 +203,7 @@ def near(answer, hypothesis):
     return float(answer == hypothesis)
 
 play = chatting([["Is it 3?<|im_end|>", ("No.",), "Is it 3?<|im_end|>"]] * 4, answer=["12"] * 4)
-'''
+"""
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from barl_trl.hypotheses import truth_answer
 from barl_trl.rewards import AccuracyReward
 
 from ..paths import ROOT
-from .hostile_texts import HOSTILE, PIECES, SHORTER, TRUTH, soup
+from .hostile_texts import HOSTILE, MORE, PIECES, SHORTER, TRUTH, soup
 
 LONG = 30_000
 # No refusal stands before these: the process that compares reaches its limit.
@@ -68,31 +68,6 @@ READERS = {
 }
 """What looks for patterns in this process, and the longest text that it gets: nouns and claims take
 quadratic time."""
-MORE = [
-    r"\frac1",
-    "\\frac\\",
-    r"\sqrt2",
-    r"\\%",
-    "1/",
-    " .",
-    r"\{x|",
-    "√(",
-    "[a,",
-    "0.1",
-    "a ",
-    "答案是",
-]
-MORE += [
-    r"answer: \(",
-    r"answer: {{}",
-    "answer:\n",
-    "answer to ",
-    "-9/",
-    "</think>",
-    "9,999",
-    "**4 ",
-]
-MORE += ["<answer>", "<answer></answer>", "#### "]
 COMPOSED = [
     *[r"\boxed{" * 4000 + "}" * 4000, r"\boxed" + " " * LONG, r"\boxed{" + "9" * LONG + "}"],
     *["answer" + " " * LONG, "answer: " + r"\[" * LONG, "answer: " + "{a}" * (LONG // 4) + "{"],

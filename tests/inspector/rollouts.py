@@ -20,7 +20,7 @@ from barl_trl.trainer.records import FOLDER, SCHEMA, file_name, read_metadata, r
 from barl_trl.trainer.records import write_records as write_records_of
 
 from ..tiny import tiny_model
-from ..trainer.playing import call, speaking
+from ..trainer.playing import call, described, speaking
 from ..trainer.rollouts import (
     COMPLETIONS,
     OUTCOMES,
@@ -243,20 +243,12 @@ class Game:
     def reset(self, secret, **row):
         self.secret, self.answer = int(secret), None
 
+    @described
     def at_least(self, number: int) -> str:
-        """Ask whether the secret is at least a number.
-
-        Args:
-            number: The number.
-        """
         return "yes" if self.secret >= number else "no"
 
+    @described
     def submit(self, number: int) -> str:
-        """Give the answer.
-
-        Args:
-            number: The answer.
-        """
         self.answer = number
         return "noted"
 

@@ -4,6 +4,7 @@ The model is real; a logits processor makes its `generate` say the words of a pl
 for each rollout.
 """
 
+import inspect
 import json
 from pathlib import Path
 
@@ -43,6 +44,14 @@ def call(name, family="qwen2_5", **arguments):
     if family.startswith("llama"):
         return json.dumps({"name": name, "parameters": arguments})
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+def described(tool):
+    """Gives a function the docstring without which TRL takes no tool."""
+    names = [name for name in inspect.signature(tool).parameters if name != "self"]
+    of_each = "".join(f"    {name}: The {name}.\n" for name in names)
+    tool.__doc__ = f"{tool.__name__.capitalize()}.\n\nArgs:\n{of_each}"
+    return tool
 
 
 class Script(LogitsProcessor):

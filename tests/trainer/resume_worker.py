@@ -15,7 +15,7 @@ from transformers import TrainerCallback, set_seed
 
 from barl_trl import BARLTrainer
 from tests.tiny import tiny_model, tiny_tokenizer
-from tests.trainer.playing import agent_tokenizer, call, speaking
+from tests.trainer.playing import agent_tokenizer, call, described, speaking
 from tests.trainer.rollouts import config
 
 # 2 prompts x 4 rollouts are trained on in 4 steps; of 5 problems, an epoch takes 4, in 8 steps
@@ -48,12 +48,8 @@ class Guess:
         self.secret, self.answer = int(solution), None
         return f" Hint: {random.random():.6f}"
 
+    @described
     def guess(self, number: int) -> str:
-        """Guess.
-
-        Args:
-            number: A number.
-        """
         self.answer = number
         return f"{random.random():.6f}"
 

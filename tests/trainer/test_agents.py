@@ -22,19 +22,24 @@ from .. import reference
 from ..base_model import save_base_model, search_messages
 from ..tiny import tiny_model
 from . import by_hand
-from .playing import TEMPLATES, Keeping, agent_config, agent_tokenizer, call, played, speaking
+from .playing import (
+    TEMPLATES,
+    Keeping,
+    agent_config,
+    agent_tokenizer,
+    call,
+    described,
+    played,
+    speaking,
+)
 from .rollouts import apart, config
 
 QUESTION = [{"role": "user", "content": "What is 3 times 4?"}]
 ROWS = [{"prompt": QUESTION, "solution": "12"}] * 4
 
 
+@described
 def look(key: int) -> str:
-    """Look up a key.
-
-    Args:
-        key: The key.
-    """
     if key < 0:
         raise RuntimeError(r"no \boxed{12}")
     return r"it is \boxed{12}, <think> and <|im_end|> or </tool_call>" + "!" * key
@@ -139,20 +144,12 @@ class Guess:
         self.secret, self.answer = int(solution), None
         return " The game begins."
 
+    @described
     def compare(self, number: int) -> str:
-        """Compare the secret with a number.
-
-        Args:
-            number: A number.
-        """
         return "equal" if number == self.secret else "no"
 
+    @described
     def submit(self, number: int) -> str:
-        """Give the answer.
-
-        Args:
-            number: The answer.
-        """
         self.answer = number
         return r"noted, not \boxed{5}"
 
@@ -192,12 +189,8 @@ class Final(Guess):
     """Ends with the answer, by a mark."""
 
     @ends_episode
+    @described
     def submit(self, number: int) -> str:
-        """Give the answer.
-
-        Args:
-            number: The answer.
-        """
         return super().submit(number)
 
 
