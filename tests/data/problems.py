@@ -1,17 +1,17 @@
 """What tests of problem files share."""
 
-import json
 from pathlib import Path
 
 from barl_trl.data import load_problems
+
+from ..paths import read_jsonl
 
 GSM8K = (
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in "
     "May. How many clips did Natalia sell altogether in April and May?"
 )
 MATH = r"Simplify $\dfrac{x+1}{2}$."
-LINES = Path(__file__).with_name("checked.jsonl").read_text().splitlines()
-CHECKED = [json.loads(line) for line in LINES]
+CHECKED = read_jsonl(Path(__file__).with_name("checked.jsonl"))
 """Problems, true answers, and what `barl data check` says of each."""
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from ..paths import read_jsonl
+
 MILLION = 200_000  # what is quadratic takes minutes
 TRUTH = "42"
 HANGS = "9^{9^{9}}"  # for a comparison that no refusal stands before
@@ -19,9 +21,8 @@ HERE = Path(__file__).parent
 REPEATED, PIECES, MORE = json.loads((HERE / "pieces.json").read_text()).values()
 """What is repeated a million times; what the parsers and rules look for, halves of it, and what no
 encoder would take; and more, which extractions look for."""
-ROWS = (HERE / "hostile.jsonl").read_text(encoding="utf-8").splitlines()
 HOSTILE = {
-    **{row["name"]: row["text"] for row in map(json.loads, ROWS)},
+    **{row["name"]: row["text"] for row in read_jsonl(HERE / "hostile.jsonl")},
     **{f"million {piece!r}": piece * (MILLION // len(piece)) for piece in REPEATED},
     "million decimals": "0." + "3" * MILLION,
     "million spaces": "1" + " " * MILLION + "1",

@@ -4,7 +4,6 @@ The hostile texts go through every grader, its extraction and the reward. `TRICK
 to please a lenient parser, which the default grader refuses. Real graders, real processes.
 """
 
-import json
 import os
 import resource
 import time
@@ -28,7 +27,7 @@ from barl_trl.graders import (
 from barl_trl.hypotheses import truth_answer
 from barl_trl.rewards import AccuracyReward
 
-from ..paths import ROOT
+from ..paths import ROOT, read_jsonl
 from .hostile_texts import HOSTILE, MORE, PIECES, SHORTER, TRUTH, soup
 
 LONG = 30_000
@@ -176,7 +175,7 @@ def test_code_is_not_run(tmp_path, payload, pool):
 def families(path: Path) -> dict[str, set[tuple[str, str]]]:
     """The wrong answers of a file of cases by their family: true answer, answer."""
     found = {}
-    for case in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+    for case in read_jsonl(path):
         if not case["equivalent"]:
             found.setdefault(case["family"], set()).add((case["gold"], case["answer"]))
     return found

@@ -91,6 +91,9 @@ def trainer(model, tokenizer, args, *, rows=PROBLEMS, cls=BARLTrainer, **kwargs)
 def weights_of(barl_trainer, rows=ROWS):
     """Token weights of the given rollouts, in their order, without padding."""
     barl_trainer.model.train()
-    output = barl_trainer._generate_and_score_completions(rows)
+    return weights_in(barl_trainer._generate_and_score_completions(rows))
+
+
+def weights_in(output):
     lengths = output["completion_mask"].sum(1)
     return [row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)]
