@@ -187,15 +187,7 @@ def test_options_that_stand_in_the_problem_are_not_written_again(write):
         load_problems(write("q.jsonl", {"question": "Which?", "options": "a) 4 b) 5"}))
 
 
-@pytest.mark.parametrize(
-    ("answer", "reward"),
-    [
-        *(("E", 1), ("(e)", 1), (r"\text{E}", 1), ("A polygenic risk score", 1)),
-        *(("E: A polygenic risk score", 1), (r"\text{(E) A polygenic risk score.}", 1)),
-        *(("A", 0), ("A: a drug", 0), ("a drug", 0), ("A: A polygenic risk score", 0)),
-        *(("E or A", 0), ("", 0), ("a drug or A polygenic risk score", 0)),
-    ],
-)
+@pytest.mark.parametrize(("answer", "reward"), read_jsonl(HERE / "letters.jsonl"))
 def test_a_letter_its_text_and_both_are_right_and_others_wrong(answer, reward):
     options = ["a drug", "b", "c", "d", "A polygenic risk score"]
     said = rf"\boxed{{{answer}}}"

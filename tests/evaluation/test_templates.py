@@ -50,10 +50,8 @@ def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat)
     thinking = {"enable_thinking": False}
     if chat:
         record_training(tokenizer, **TRAINED | {"chat_template_kwargs": thinking})
-        messages = [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": PROBLEM},
-        ]
+        said = {"system": "Be brief.", "user": PROBLEM}
+        messages = [{"role": role, "content": text} for role, text in said.items()]
         options = {"tokenize": False, "add_generation_prompt": True} | thinking
         expected = tokenizer.apply_chat_template(messages, **options)
     else:

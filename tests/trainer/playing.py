@@ -15,7 +15,7 @@ from transformers import LogitsProcessor
 from barl_trl import BARLTrainer
 
 from ..tiny import tiny_model, tiny_tokenizer
-from .rollouts import config
+from .rollouts import config, output_of
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
 MARKUP = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>"]
@@ -119,8 +119,7 @@ def speaking(model, tokenizer, plays):
 def played(trainer, rows, plays):
     """What TRL returns for a rollout batch of these plays, one for each row."""
     script = speaking(trainer.model, trainer._tokenizer, plays)
-    trainer.model.train()
-    output = trainer._generate_and_score_completions([dict(row) for row in rows])
+    output = output_of(trainer, rows)
     trainer.script = script
     return output
 

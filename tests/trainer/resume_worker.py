@@ -20,13 +20,8 @@ from tests.trainer.rollouts import config
 
 # 2 prompts x 4 rollouts are trained on in 4 steps; of 5 problems, an epoch takes 4, in 8 steps
 SETTINGS = {
-    "per_device_train_batch_size": 2,
-    "steps_per_generation": 4,
-    "max_completion_length": 12,
-    "save_strategy": "steps",
-    "save_steps": 3,
-    "max_steps": 10,
-    "shuffle_dataset": True,
+    **{"per_device_train_batch_size": 2, "steps_per_generation": 4, "max_completion_length": 12},
+    **{"save_strategy": "steps", "save_steps": 3, "max_steps": 10, "shuffle_dataset": True},
     "learning_rate": 1e-2,
 }
 PROMPT = [{"role": "user", "content": "Which number?"}]

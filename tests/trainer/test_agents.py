@@ -32,7 +32,7 @@ from .playing import (
     played,
     speaking,
 )
-from .rollouts import apart, config
+from .rollouts import apart, config, output_of
 
 QUESTION = [{"role": "user", "content": "What is 3 times 4?"}]
 ROWS = [{"prompt": QUESTION, "solution": "12"}] * 4
@@ -378,8 +378,7 @@ def test_a_rollout_func_of_several_turns(tmp_path):
         return accuracy_reward(completions, kwargs["solution"])
 
     trainer = agent(tmp_path, reward_funcs=reward, rollout_func=chatting(CHATS), step_size=99)
-    trainer.model.train()
-    output = trainer._generate_and_score_completions([dict(row) for row in ROWS])
+    output = output_of(trainer, ROWS)
     assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 1]
     assert trainer.scored.answers == ["12", "7", "9", None]
     assert not any(trainer.scored.is_cut_off)  # the last one was ended by the function
@@ -392,8 +391,7 @@ def test_a_rollout_func_of_several_turns(tmp_path):
     assert seen[3][-1] == {"role": "tool", "content": "user\nNo \\boxed{5}.\nassistant"}
     texts = [{"prompt": "3 * 4?", "solution": "12"}] * 4
     trainer = agent(tmp_path, rows=texts, reward_funcs=reward, rollout_func=chatting(CHATS))
-    trainer.model.train()
-    trainer._generate_and_score_completions(texts)
+    output_of(trainer, texts)
     assert seen[4:] == [r"\boxed{12}", r"\boxed{7}", r"\boxed{9}", ""]
 
 
@@ -409,8 +407,7 @@ def test_a_rollout_func_may_tell_the_answers_and_leaves_the_data_as_they_are(tmp
     rollout_func = chatting(CHATS, answer=["12", None, 9, "12"], game=3)
     rewards = [accuracy_reward, own]
     trainer = agent(tmp_path, reward_funcs=rewards, rows=rows, rollout_func=rollout_func)
-    trainer.model.train()
-    trainer._generate_and_score_completions([dict(row) for row in rows])
+    output_of(trainer, rows)
     told = ["12", None, "9", "12"]
     assert trainer.scored.answers == told and seen == [(["12"] * 4, told, [3] * 4)]
     assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 1.0]

@@ -9,6 +9,7 @@ from barl_trl.rewards import accuracy_reward
 from .. import reference
 from ..reference import Rollout
 from .playing import call, described, played
+from .rollouts import output_of
 from .test_agents import QUESTION, agent, chatting
 
 ROWS = [{"prompt": QUESTION, "seed": 3}] * 4
@@ -108,8 +109,7 @@ def test_a_rollout_func_tells_them_and_process_rewards_are_for_the_steps_of_one_
     told = [[0.5, -0.25], [1.0, None], [0.0, 0.0], [0.0, 2.0]]
     given = {"rollout_func": chatting(chats, turn_rewards=told), "step_size": 4}
     trainer = rewarded(tmp_path, None, **given, credit_baseline="none")
-    trainer.model.train()
-    output = trainer._generate_and_score_completions([dict(row) for row in ROWS])
+    output = output_of(trainer, ROWS)
     expected = []
     for (first, second), ends in zip(told, trainer.scored.step_ends, strict=True):
         second = second or 0.0

@@ -17,7 +17,7 @@ from barl_trl.trainer.records import FOLDER, read_records
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
 from . import by_hand
-from .rollouts import CASES, COMPLETIONS, ROWS, given_rollouts, weights_of
+from .rollouts import CASES, COMPLETIONS, given_rollouts, output_of, weights_of
 
 GUESS = CASES[1][1]
 CUT_OFF = [GUESS, CASES[6][1]]
@@ -113,8 +113,7 @@ def test_grpo_is_trls(make):
     given |= {"reward_funcs": brevity}
     own, trls = (make(cls=cls, **given) for cls in (BARLTrainer, GRPOTrainer))
     got = weights_of(own)
-    trls.model.train()
-    advantages = trls._generate_and_score_completions(ROWS)["advantages"].tolist()
+    advantages = output_of(trls)["advantages"].tolist()
     assert advantages[2] == 0
     flat = [[a] * len(row) for a, row in zip(advantages, got, strict=True)]
     by_hand.assert_equal(got, flat, atol=1e-6)
