@@ -1,59 +1,43 @@
 #!/usr/bin/env bash
-# What RESULTS.md has for CPUs, on a GPU of 80 GB, in at most 25 minutes:
+# What RESULTS.md has for CPUs, on a GPU of 80 GB, in one call of at most 480 seconds:
 #
-#   benchmarks/on_gpu.sh FOLDER [PART ...]
+#   benchmarks/on_gpu.sh FOLDER [PART[:SECONDS] ...]
 #
-# Nothing is downloaded: the weights are random, of Qwen2.5-1.5B's shape. Each part writes
-# FOLDER/PART.md (tables) and FOLDER/PART.json, the dearest last; a part that fails or takes
-# longer than its limit leaves its error and its first rows there, and the others go on. With
-# QUICK=--quick in the environment all of it runs small, in minutes on a CPU. Parts:
-#
-#   machine    what this is
-#   memory     a scoring pass: estimate and peak
-#   step       BARL : GRPO, one optimizer step for each rollout batch
-#   steps      the same with two
-#   scoring    this package beside its rivals, the paper's shape
+# It needs this checkout and the packages, and no network: it installs the wheels that lie in
+# `wheels/` of the checkout. `gpu.py` makes the weights, and has the parts. The most important one is first. Each has a process and a deadline of its own, inside and
+# outside, and none starts that cannot begin before the end. FOLDER/results.jsonl has a line for
+# each measurement, on disk as soon as it is made, and one that says where a part stood when its
+# time was over. FOLDER/PART.log has what else it said. `prepare` computes what needs no GPU: run
+# `benchmarks/on_gpu.sh FOLDER prepare` beforehand. TINY=1 runs all parts small, on a CPU.
 set -uo pipefail
-cd "$(dirname "$0")/.."
-OUT=${1:?usage: benchmarks/on_gpu.sh FOLDER [PART ...]}
+OUT=$(mkdir -p "${1:?usage: benchmarks/on_gpu.sh FOLDER [PART[:SECONDS] ...]}" && cd "$1" && pwd)
 shift
+cd "$(dirname "$0")/.." || exit
 PARTS=("$@")
-[ ${#PARTS[@]} -gt 0 ] || PARTS=(machine memory step steps scoring)
-PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python)}
-mkdir -p "$OUT"
-
-machine() {
-	"$PYTHON" - <<-'END'
-	import platform
-	from importlib.metadata import version
-	import torch
-	gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-	names = ("torch", "transformers", "trl", "peft", "accelerate")
-	print(gpu, f"Python {platform.python_version()}", *(f"{n} {version(n)}" for n in names), sep=", ")
-	END
-}
-
-run() { # PART SECONDS SCRIPT OPTIONS
-	local part=$1 limit=$2
-	shift 2
-	echo "$part: $*"
-	{
-		echo "\`$*\` ($(date +%F))"
-		echo
-		timeout "$limit" "$PYTHON" "benchmarks/$1" "${@:2}" ${QUICK:-} --json "$OUT/$part.json" ||
-			echo "failed: exit status $?"
-	} >"$OUT/$part.md" 2>"$OUT/$part.log"
-	! tail -n 1 "$OUT/$part.md" | grep -q "^failed" || tail -n 20 "$OUT/$part.log" >>"$OUT/$part.md"
-}
+[ ${#PARTS[@]} -gt 0 ] ||
+	PARTS=(machine:30 step:170 scoring:75 decode:50 static:60 paged:50 bfloat16:40)
+PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)}
+END=${END:-480}
+SECONDS=0
+[ ! -d wheels ] || "$PYTHON" -m pip install -q --no-index --no-deps wheels/*.whl
+export PYTHONPATH=$PWD/src${PYTHONPATH:+:$PYTHONPATH} HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True OMP_NUM_THREADS=${OMP_NUM_THREADS:-8}
 
 for part in "${PARTS[@]}"; do
-	case $part in
-	machine) machine >"$OUT/machine.md" ;;
-	memory) run memory 120 memory.py ;;
-	step) run step 450 training_step.py --models demo,40m,1.5b --rounds 2 ;;
-	steps) run steps 450 training_step.py --models demo,40m,1.5b --rounds 2 --steps 2 ;;
-	scoring) run scoring 300 scoring.py --large ;;
-	*) echo "PART must be machine, memory, step, steps or scoring, got $part." >&2 && exit 2 ;;
-	esac
+	name=${part%%:*} limit=${part#*:}
+	[ "$limit" != "$part" ] || limit=60
+	left=$((END - SECONDS - 7))
+	if [ $left -lt 15 ]; then
+		echo "{\"part\": \"$name\", \"skipped\": \"no time is left\"}" >>"$OUT/results.jsonl"
+		continue
+	fi
+	[ "$limit" -le $left ] || limit=$left
+	began=$SECONDS status=0
+	timeout --signal=INT --kill-after=4 $((limit + 3)) "$PYTHON" benchmarks/gpu.py "$name" \
+		--out "$OUT/results.jsonl" --seconds "$limit" >/dev/null 2>"$OUT/$name.log" || status=$?
+	ended="\"exit\": $status, \"took_s\": $((SECONDS - began))"
+	# also of a part that ended before it could say where it stood
+	[ $status -eq 0 ] || ended+=", \"log\": \"$(tail -n 1 "$OUT/$name.log" | tr -d '\\"\t')\""
+	echo "{\"part\": \"$name\", $ended}" >>"$OUT/results.jsonl"
 done
-cat "$OUT"/*.md
+cat "$OUT/results.jsonl"

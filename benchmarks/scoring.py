@@ -1,6 +1,6 @@
 r"""What it costs to ask every state for every hypothesis's answer: this package beside its rivals.
 
-`python benchmarks/scoring.py [--quick] [--large] [--grow] [--json FILE]` prints tables.
+`python benchmarks/scoring.py [--quick] [--small] [--large] [--grow] [--json FILE]` prints tables.
 One model with random weights, one group of rollouts with one prompt; every way scores the same
 answers at the same states, in one process run, in turns:
 
@@ -14,8 +14,10 @@ answers at the same states, in one process run, in turns:
 
 Beside them stand plain causal forwards: of the rollouts (`plain`), of as many tokens as `default`
 feeds, with the head at as many places (`limit`), and with the head at the completions' places, too
-(`limit, fused`). Seconds are CPU seconds of this process (wall seconds on a GPU), the least of the
-rounds; the slowest two score one rollout of the group.
+(`limit, fused`). The column ": limit" compares each way with a limit of its own tokens: it has
+`limit`'s seconds for each token, or those of `limit, fused`. Seconds are CPU seconds of this
+process, on a GPU wall seconds, the least of the rounds; the slowest two score one rollout of the
+group.
 """
 
 import argparse
@@ -282,6 +284,7 @@ def measure(shape: Shape, rounds: int) -> list[dict]:
             seconds[name] = min(seconds[name], spent)
     peaks = {name: peak_bytes(call) for name, call in calls.items()}
     tokens |= {"plain": trunk, "limit": size, "limit, fused": size}
+    per_token = [seconds[name] / size for name in ("limit", "limit, fused")]
     return [
         {
             "way": name,
@@ -289,7 +292,7 @@ def measure(shape: Shape, rounds: int) -> list[dict]:
             "tokens": tokens[name],
             "peak_mb": round(peaks[name] / 2**20, 1),
             "of_plain": seconds[name] / seconds["plain"],
-            "of_limit": seconds[name] / seconds["limit"],
+            "of_limit": seconds[name] / tokens[name] / per_token["fused" in name],
             "of_default": seconds[name] / seconds["default"],
             **asdict(shape),
         }
@@ -320,6 +323,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the demo's model, one round")
+    parser.add_argument("--small", action="store_true", help="two layers of width 128")
     parser.add_argument("--grow", action="store_true", help="cost against size, of a small model")
     parser.add_argument("--large", action="store_true", help="the shape of Qwen2.5-1.5B, for a GPU")
     parser.add_argument("--rounds", type=int, default=4)
@@ -327,9 +331,8 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="where to write one record per point")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    shape = (
-        DEMO if options.quick else LARGE if options.large else SMALL if options.grow else Shape()
-    )
+    is_small = options.small or options.grow
+    shape = SMALL if is_small else LARGE if options.large else DEMO if options.quick else Shape()
     points: list[dict[str, int]] = [{}]
     if options.grow:
         points = [{field: value} for field, values in GROWTH.items() for value in values]

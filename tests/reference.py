@@ -337,6 +337,23 @@ def turn_critic(r, rollouts, gamma):
     return [float(v) for v in y.mean() + (own - x.mean(axis=0)) @ slopes]
 
 
+def fitted_to_belief(values, rollouts, i, t):
+    """Ridge on the values of other prompts, with a row for each penalty; None without any."""
+
+    def features(r, t):
+        known = [entropy(r.belief[t]), max(r.belief[t]), t / 10]
+        return [*known, *(x * x for x in known), known[0] * known[2], known[1] * known[2]]
+
+    others = [j for j, r in enumerate(rollouts) if r.is_judged and r.group != rollouts[i].group]
+    seen = [(features(rollouts[j], s), x) for j in others for s, x in enumerate(values[j])]
+    if not seen:
+        return None
+    x, y = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
+    rows = np.vstack([x - x.mean(axis=0), np.eye(x.shape[1])])
+    slopes = np.linalg.lstsq(rows, np.append(y - y.mean(), [0.0] * x.shape[1]), rcond=None)[0]
+    return float(y.mean() + (features(rollouts[i], t) - x.mean(axis=0)) @ slopes)
+
+
 def subtract_baseline(values, rollouts, baseline):
     judged = [i for i, r in enumerate(rollouts) if r.is_judged]
 
@@ -346,6 +363,9 @@ def subtract_baseline(values, rollouts, baseline):
     def subtracted(i, t):
         group = [j for j in judged if rollouts[j].group == rollouts[i].group]
         others = [j for j in group if j != i]
+        if baseline == "belief":
+            fitted = fitted_to_belief(values, rollouts, i, t)
+            return mean([of_rollout(j) for j in others]) if fitted is None else fitted
         if baseline in ("step", "state") and t == len(values[i]) - 1:
             return mean([values[j][-1] for j in others])
         have_step = [j for j in others if t < len(values[j]) - 1]

@@ -1,6 +1,6 @@
 """Arms: what weighs the turns, and the controls that ask where a gain comes from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -23,6 +23,12 @@ class Arm:
     fields: dict[str, Any] = field(default_factory=dict)
     needs_truth: bool = True
     """Whether the weights read the row's solution, which a redrawn secret is not."""
+    looks_ahead: bool = False
+    """Whether the credit reads what else might have been replied."""
+    weight_falls: bool = False
+    """Whether the information weight falls to 0 over training, by equal parts at each step."""
+    taught: float = 0.0
+    """Weight of the cross-entropy of the answer to the last belief."""
 
 
 def _task(title: str, credit: str, *, needs_truth: bool = True, **fields: Any) -> Arm:
@@ -35,9 +41,15 @@ def _model(title: str, credit: str, *, needs_truth: bool = True, **fields: Any) 
 
 def _bayes(weight: float, baseline: str = "leave_one_out") -> Arm:
     options = {"information_weight": weight}
-    title = f"Bayes return, c = {weight:g}" + ", baseline step" * (baseline == "step")
+    title = f"Bayes return, c = {weight:g}"
+    title += f", baseline {baseline}" * (baseline != "leave_one_out")
     fields = {"credit_options": options, "credit_baseline": baseline}
     return _task(title, "bayes", needs_truth=False, **fields)
+
+
+def _ahead(title: str, credit: str) -> Arm:
+    arm = _task(title, f"experiments.inquiry.ahead.{credit}", needs_truth=False)
+    return replace(arm, looks_ahead=True)
 
 
 ARMS = {
@@ -61,6 +73,19 @@ ARMS = {
     "bayes-0-step": _bayes(0.0, "step"),
     "bayes-0.3-step": _bayes(0.3, "step"),
     "bayes-1-step": _bayes(1.0, "step"),
+    "bayes-1-falls": replace(
+        _bayes(1.0, "step"),
+        title="Bayes return, c falls from 1 to 0, baseline step",
+        weight_falls=True,
+    ),
+    "bayes-1-step-taught": replace(
+        _bayes(1.0, "step"),
+        title="Bayes return, c = 1, baseline step, taught to conclude",
+        taught=0.3,
+    ),
+    "bayes-1-belief": _bayes(1.0, "belief"),
+    "ahead-own": _ahead("looking ahead: information expected of the question", "looking_ahead"),
+    "ahead-value": _ahead("looking ahead: value expected of the question", "value"),
     "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
     # controls
     "final-belief": _task("control: last belief in the truth", f"{_HERE}.final_belief"),

@@ -1,7 +1,7 @@
 """The games as environments for TRL: each has a tool that asks, and says what a reply means."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +73,19 @@ class InquiryEnvironment:
         places = [self.assumed.places[text] for text in hypotheses]
         output = np.zeros((len(steps), len(hypotheses)))
         for row, messages in zip(output, steps, strict=True):
-            calls = [call["function"] for m in messages for call in m.get("tool_calls") or ()]
-            replies = [m["content"] for m in messages if m["role"] == "tool"]
-            for call, reply in zip(calls, replies, strict=False):  # the last may not have fitted
-                asked = [str(value) for value in call["arguments"].values()]
-                if len(asked) == 1:
-                    row += self.assumed.log_likelihoods(asked[0], reply)[places]
+            for question, reply in questions_and_replies(messages):
+                row += self.assumed.log_likelihoods(question, reply)[places]
         return output
+
+
+def questions_and_replies(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the questions of a turn, each with its reply."""
+    calls = [call["function"] for m in messages for call in m.get("tool_calls") or ()]
+    replies = [m["content"] for m in messages if m["role"] == "tool"]
+    for call, reply in zip(calls, replies, strict=False):  # the last may not have fitted
+        asked = [str(value) for value in call["arguments"].values()]
+        if len(asked) == 1:
+            yield asked[0], reply
 
 
 class NumberGame(InquiryEnvironment):

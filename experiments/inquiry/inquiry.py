@@ -62,7 +62,7 @@ class Inquiry:
         """
         if question not in self._question_places or reply not in self._reply_places:
             return np.zeros(len(self.hypotheses))
-        right = self.table[self._question_places[question]] == self._reply_places[reply]
+        right = self.right_replies(question) == self._reply_places[reply]
         wrong = self.error_rate / max(1, len(self.replies) - 1)
         with np.errstate(divide="ignore"):
             return np.log(np.where(right, 1 - self.error_rate, wrong))
@@ -77,6 +77,10 @@ class Inquiry:
         if self.error_rate and rng.random() < self.error_rate:
             return rng.choice([*self.replies[:right], *self.replies[right + 1 :]])
         return self.replies[right]
+
+    def right_replies(self, question: str) -> NDArray[np.int64]:
+        """Return the index of the right reply to a question under each hypothesis, `[H]`."""
+        return self.table[self._question_places[question]]
 
     def is_question(self, text: str) -> bool:
         """Return whether a text may be asked."""

@@ -19,12 +19,22 @@ DECIDING = ("grpo", "rloo", "progress-model", "bayes-0", "bayes-0.3")
 """Arms of the three other games."""
 IN_CONDITIONS = ("grpo", "bayes-0.3")
 """Arms of the conditions."""
-LONG = ("rloo", "grpo", "bayes-0.3", "bayes-0-step", "bayes-0.3-step", "bayes-1-step")
+LONG = (
+    *("rloo", "grpo", "bayes-0.3", "bayes-0-step", "bayes-0.3-step", "bayes-1-step"),
+    *("bayes-1-falls", "bayes-1-belief", "ahead-own", "ahead-value", "belief_critic"),
+    "bayes-1-step-taught",
+)
 """Arms of the trainings of 800 steps."""
+RIVALS = ("rloo", "grpo")
+"""Arms without the task's belief in the trainings of 800 steps."""
+WEIGHTS = ("bayes-0-step", "bayes-0.3-step", "bayes-1-step")
+"""Arms of which one becomes the new default, from the lowest information weight on."""
+VETOING = ("price", "noise")
+"""Conditions in which the weight must not be 5 points behind none."""
 LONG_TUNING_SEEDS, FIRST_LONG_SEED = (101, 102, 103), 31
 
 
-_EARLIER = tuple(name for name in ARMS if not name.endswith("-step"))
+_EARLIER = tuple(name for name in ARMS if name not in LONG or name in (*DECIDING, "belief_critic"))
 
 
 class Part(NamedTuple):
@@ -69,6 +79,7 @@ PARTS = {
     "animals-long": _long("Animals", "animals"),
 }
 """The parts by name. Each needs the tuning of its game."""
+LONG_PARTS = tuple(part for part in PARTS.values() if part.arms == LONG)
 
 
 def path_of(folder: Path, game: str, condition: str, arm: str, seed: int, label: str) -> Path:
@@ -105,18 +116,126 @@ def tuned(folder: Path, part: Part, arm: str) -> tuple[Setting, list[float]]:
     return part.grid[max(range(len(part.grid)), key=accuracies.__getitem__)], accuracies
 
 
+def chosen_weight(folder: Path) -> str:
+    """Return the arm whose information weight tuning chose for all games of 800 steps.
+
+    It has the highest mean over the games of the accuracy at its best setting; within one point
+    the lower weight is taken.
+
+    Raises:
+        StatisticsError: Tuning lacks trainings.
+    """
+
+    def mean(arm: str) -> float:
+        return fmean(max(tuned(folder, part, arm)[1]) for part in LONG_PARTS)
+
+    means = {arm: mean(arm) for arm in WEIGHTS}
+    return next(arm for arm in WEIGHTS if means[arm] >= max(means.values()) - 0.01)
+
+
+def veto_jobs(folder: Path, arms: Sequence[str], scale: Scale) -> list[FileJob]:
+    """Return the trainings that may veto a weight, all at the first arm's setting on numbers.
+
+    Args:
+        folder: Folder of the trainings.
+        arms: The arm with the weight, then that without.
+        scale: How much is run.
+    """
+    part = PARTS["number-long"]
+    setting, _ = tuned(folder, part, arms[0])
+    label = f"veto-{part.grid.index(setting)}"
+    return [
+        FileJob(
+            path_of(folder, part.game, condition, arm, seed, label),
+            run_into,
+            (part.game, condition, arm, seed, setting, scale),
+        )
+        for seed in part.tuning_seeds
+        for condition in VETOING
+        for arm in arms
+    ]
+
+
+def veto(folder: Path, arms: Sequence[str]) -> dict[str, float]:
+    """Return by how many points the first arm is ahead of the second one in each condition.
+
+    A point is one of accuracy, less the price of the questions.
+    """
+    points: dict[tuple[str, str], list[float]] = {}
+    for job in veto_jobs(folder, arms, Scale()):
+        record = read_json(job.path)
+        price = CONDITIONS[record["condition"]].price * record["final"]["questions"]
+        of = points.setdefault((record["condition"], record["arm"]), [])
+        of.append(100 * (record["final"]["accuracy"] - price))
+    return {
+        condition: fmean(points[condition, arms[0]]) - fmean(points[condition, arms[1]])
+        for condition in VETOING
+    }
+
+
+def recheck_jobs(folder: Path, part: Part, scale: Scale) -> list[FileJob]:
+    """Return the trainings of a game's best rival at the setting that tuning did not take.
+
+    The rival is the best on the first three reported seeds; without their files there is none.
+    """
+    (condition,) = part.conditions
+    reached = {arm: _first_accuracy(folder, part, arm, "tuned") for arm in RIVALS}
+    if None in reached.values():
+        return []
+    rival = max(RIVALS, key=lambda arm: reached[arm] or 0.0)
+    setting = _other(part, tuned(folder, part, rival)[0])
+    return [
+        FileJob(
+            path_of(folder, part.game, condition, rival, seed, "other"),
+            run_into,
+            (part.game, condition, rival, seed, setting, scale),
+        )
+        for seed in _first_seeds(part)
+    ]
+
+
+def label_of(folder: Path, part: Part, arm: str) -> str:
+    """Return `"other"` if an arm was better at its other setting, else `"tuned"`."""
+    reached = [_first_accuracy(folder, part, arm, label) for label in ("tuned", "other")]
+    is_better = None not in reached and (reached[1] or 0.0) > (reached[0] or 0.0)
+    return "other" if is_better else "tuned"
+
+
+def _first_seeds(part: Part) -> range:
+    return range(part.first_seed, part.first_seed + 3)
+
+
+def _other(part: Part, setting: Setting) -> Setting:
+    return next(one for one in part.grid if one != setting)
+
+
+def _first_accuracy(folder: Path, part: Part, arm: str, label: str) -> float | None:
+    """Return the mean accuracy over the first three reported seeds; None if one has no file."""
+    paths = [
+        path_of(folder, part.game, part.conditions[0], arm, seed, label)
+        for seed in _first_seeds(part)
+    ]
+    if not all(path.exists() for path in paths):
+        return None
+    return fmean(read_json(path)["final"]["accuracy"] for path in paths)
+
+
 def reported_jobs(
     folder: Path, part: Part, arms: Sequence[str], seeds: int, scale: Scale
 ) -> Iterator[FileJob]:
     """Yield the trainings that are reported, seed by seed."""
     settings = {arm: tuned(folder, part, arm)[0] for arm in arms}
+    labels = {arm: label_of(folder, part, arm) for arm in arms}
+    for arm in arms:
+        if labels[arm] == "other":
+            settings[arm] = _other(part, settings[arm])
     for seed in range(part.first_seed, part.first_seed + seeds):
         for condition in part.conditions:
             for arm in arms:
                 if CONDITIONS[condition].redraws and ARMS[arm].needs_truth:
                     continue  # the row's solution is not the truth
                 yield FileJob(
-                    path_of(folder, part.game, condition, arm, seed, "tuned"),
+                    path_of(folder, part.game, condition, arm, seed, labels[arm]),
                     run_into,
                     (part.game, condition, arm, seed, settings[arm], scale),
                 )

@@ -11,7 +11,7 @@ from .arms import ARMS
 from .environments import GAMES
 from .games import BUDGETS, CONDITIONS
 from .inquiry import number
-from .parts import IN_CONDITIONS, PARTS, Part, path_of, tuned
+from .parts import IN_CONDITIONS, PARTS, Part, label_of, path_of, tuned
 from .references import (
     greedy_question,
     optimal_number_accuracy,
@@ -58,8 +58,8 @@ def write(folder: Path) -> Path:
 def _records(folder: Path, part: Part, condition: str) -> Records:
     records = {}
     for arm in part.arms:
-        paths, seed = [], part.first_seed
-        while (path := path_of(folder, part.game, condition, arm, seed, "tuned")).exists():
+        paths, seed, label = [], part.first_seed, label_of(folder, part, arm)
+        while (path := path_of(folder, part.game, condition, arm, seed, label)).exists():
             paths.append(path)
             seed += 1
         if paths:
@@ -82,7 +82,7 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
     columns += ["rollouts to 80 %", "stops", "CPU seconds", "learning rate, entropy bonus"]
     rows = []
     for arm, runs in records.items():
-        setting, _ = tuned(folder, part, arm)
+        setting = runs[0]["setting"]
         rows.append(
             [
                 ARMS[arm].title,
@@ -97,7 +97,7 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
                 _rollouts_to(runs, 0.8),
                 _stops(runs),
                 with_error([run["cpu_seconds"] for run in runs], 0),
-                f"{setting.learning_rate:g}, {setting.entropy_coef:g}",
+                f"{setting['learning_rate']:g}, {setting['entropy_coef']:g}",
             ]
         )
     yield table(columns, rows)

@@ -3,21 +3,25 @@
 import operator
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import PrinterCallback
+from transformers import PrinterCallback, TrainerCallback
 
 from barl_trl import BARLConfig, BARLTrainer
 
 from ..tools import write_json
+from .ahead import observation_likelihood
 from .arms import ARMS
-from .environments import model_dir
+from .environments import GAMES, model_dir
 from .games import BUDGETS, CONDITIONS, make_task
+from .taught import TaughtTrainer
 
 GROUP = 8
 EVALUATIONS = 8
@@ -47,6 +51,19 @@ class Scale:
     """Rollouts of an optimizer step."""
 
 
+class FallingWeight(TrainerCallback):
+    """Let the information weight fall from its value to 0."""
+
+    def on_train_begin(self, args: Any, state, control, **kwargs):
+        """Keep the weight of the first step."""
+        self._first = args.credit_options["information_weight"]
+
+    def on_step_begin(self, args: Any, state, control, **kwargs):
+        """Set the weight of the step's rollouts."""
+        left = 1 - state.global_step / state.max_steps
+        args.credit_options = args.credit_options | {"information_weight": self._first * left}
+
+
 def run_into(
     path: Path, game: str, condition: str, arm: str, seed: int, setting: Setting, scale: Scale
 ) -> None:
@@ -61,7 +78,8 @@ def run_into(
         count=steps * scale.rollouts // GROUP,
         tests=scale.final_tests,
     )
-    fields: dict[str, Any] = dict(ARMS[arm].fields)
+    chosen = ARMS[arm]
+    fields: dict[str, Any] = dict(chosen.fields)
     if "prior" in task.rows[0] and "belief" in fields:
         fields["prior_column"] = "prior"
     with tempfile.TemporaryDirectory() as folder:
@@ -94,14 +112,22 @@ def run_into(
             seed=seed,
             **fields,
         )
-        trainer = BARLTrainer(
+        trainer_of: Callable[..., BARLTrainer] = BARLTrainer
+        rewards: Any = task.rewards
+        if chosen.taught:
+            texts = GAMES[game].inquiry.hypotheses
+            trainer_of = partial(TaughtTrainer, hypotheses=texts, weight=chosen.taught)
+            (rewards,) = rewards
+        trainer = trainer_of(
             str(model_dir(game)),
-            task.rewards,
+            rewards,
             args,
             Dataset.from_list(task.rows),
             eval_dataset=Dataset.from_list(task.test_rows[: scale.tests]),
             environment_factory=task.environment,
             answer_equivalence=operator.eq,
+            observation_likelihood=observation_likelihood if chosen.looks_ahead else None,
+            callbacks=[FallingWeight] if chosen.weight_falls else None,
         )
         trainer.remove_callback(PrinterCallback)
         all_tests: Any = Dataset.from_list(task.test_rows)

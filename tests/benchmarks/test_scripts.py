@@ -90,9 +90,19 @@ def test_an_agents_scoring_is_timed_for_each_belief():
 
 
 def test_all_parts_for_a_gpu_run_small(tmp_path):
+    environment = os.environ | {"TINY": "1", "PYTHON": sys.executable, "END": "2000"}
     command = ["bash", str(BENCHMARKS / "on_gpu.sh"), str(tmp_path)]
-    environment = os.environ | {"QUICK": "--quick", "PYTHON": sys.executable}
-    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=1200)
-    written = {path.stem: path.read_text() for path in tmp_path.glob("*.md")}
-    assert {*written} == {"machine", "memory", "step", "steps", "scoring"}
-    assert not [part for part, text in written.items() if "failed: exit" in text]
+
+    def lines(*parts):
+        options = {"check": True, "env": environment, "capture_output": True, "timeout": 1800}
+        subprocess.run([*command, *parts], **options)
+        written = (tmp_path / "results.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in written]
+
+    names = ("prepare", "machine", "step", "scoring", "decode", "static", "paged", "bfloat16")
+    found = lines(*(f"{name}:300" for name in names))
+    assert not [line for line in found if "error" in line or "stood_at" in line]
+    assert [line["part"] for line in found if line.get("exit") == 0] == [*names]
+    assert {line["what"] for line in found if "round" in line} == {"barl", "grpo"}
+    ended = lines("step:2")[len(found) :]  # before its imports are done
+    assert ended[-1]["exit"] or "stood_at" in ended[-2]

@@ -26,7 +26,7 @@ from ..reference import Rollout
 from .scored import batches, check, group, rows, scored
 
 EVERY_BASELINE = pytest.mark.parametrize(
-    "baseline", ["none", "batch", "group", "leave_one_out", "step", "state"]
+    "baseline", ["none", "batch", "group", "leave_one_out", "step", "state", "belief"]
 )
 
 
@@ -189,7 +189,7 @@ def test_rollouts_that_are_not_judged_get_0_and_move_no_others(baseline, rollout
 
 @settings(max_examples=20)
 @given(batches(all_judged=True), st.data())
-@pytest.mark.parametrize("baseline", ["leave_one_out", "step"])
+@pytest.mark.parametrize("baseline", ["leave_one_out", "step", "belief"])
 def test_what_is_subtracted_does_not_depend_on_the_rollouts_own_values(baseline, rollouts, data):
     values = rows(barl(scored(rollouts)), rollouts)
     chosen = data.draw(st.integers(0, len(rollouts) - 1))

@@ -1,24 +1,30 @@
 """The games of finding out: replies, beliefs, controls; and the experiment in short."""
 
+import itertools
 import json
 import math
 import random
+import re
 from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barl_trl import BARLTrainer
 from barl_trl.credit.bayes import bayes
 from barl_trl.synthetic import number as shipped
 from experiments import tools
-from experiments.inquiry import arms, pretrained
+from experiments.inquiry import arms, parts, pretrained, training
 from experiments.inquiry.__main__ import main
 from experiments.inquiry.dialogue import DIALOGUES
 from experiments.inquiry.environments import NumberGame
 from experiments.inquiry.inquiry import animals, code, letter_marks, number, words
 from experiments.inquiry.references import greedy_question, optimal_number_accuracy, reference_play
+from experiments.inquiry.taught import TaughtTrainer
+from experiments.inquiry.training import Scale, Setting
 
 from ..credit.scored import batches, check, rows, scored
 from ..tiny import tiny_model, tiny_tokenizer
@@ -78,19 +84,82 @@ def test_controls_are_the_last_belief_the_outcome_and_the_information_alone(roll
 def test_the_experiment_in_short(tmp_path):
     lines = tmp_path / "runs.jsonl"
     lines.write_text('{"path":"earlier","seed":7}\n')
-    options = ["--quick", "--parts", "number64-long", "--arms", "grpo", "bayes-1-step"]
+    options = ["--quick", "--parts", "number64-long", "--arms", "grpo", "ahead-value"]
     options += ["--seeds", "1", "--collect", str(lines), "--output_dir", str(tmp_path)]
     main(options)
     page = (tmp_path / "quick" / "report.md").read_text()
-    assert "guessing at once 1.6 %" in page and "| Bayes return, c = 1, baseline step | 1 |" in page
-    path = tmp_path / "quick" / "number64" / "long" / "bayes-1-step-tuned-31.json"
+    assert (
+        "guessing at once 1.6 %" in page
+        and "| looking ahead: value expected of the question | 1 |" in page
+    )
+    path = tmp_path / "quick" / "number64" / "long" / "ahead-value-tuned-31.json"
     record, before = json.loads(path.read_text()), path.stat().st_mtime_ns
     assert [point["step"] for point in record["curve"]] == [*range(0, 33, 4)]
     main(options)
     assert path.stat().st_mtime_ns == before  # what is done is not done again
     found = {of.pop("path"): of for of in map(json.loads, lines.read_text().splitlines())}
-    assert found["number64/long/bayes-1-step-tuned-31.json"] == record
+    assert found["number64/long/ahead-value-tuned-31.json"] == record
     assert found["earlier"] == {"seed": 7} and len(found) == 7  # 4 of tuning, 2 reported
+
+
+def test_tuning_chooses_the_weight_and_the_best_rival_gets_the_other_rate(tmp_path):
+    def reach(game, condition, name, accuracy):
+        path = tmp_path / game / condition / f"{name}.json"
+        tools.write_json(path, {"final": {"accuracy": accuracy}})
+
+    tuned = {"bayes-0-step": (0.5, 0.54), "bayes-0.3-step": (0.57, 0.5), "bayes-1-step": (0.575, 0)}
+    tuned |= {"rloo": (0.3, 0.4), "grpo": (0.3, 0.4)}
+    games, seeds = ("number", "number64", "animals"), (101, 102, 103)
+    for game, seed, arm, n in itertools.product(games, seeds, tuned, (0, 1)):
+        reach(game, "tuning", f"{arm}-{n}-{seed}", tuned[arm][n] + (seed - 102) / 9)
+    assert parts.chosen_weight(tmp_path) == "bayes-0.3-step"  # within a point of the highest
+    part, scale = parts.PARTS["number-long"], Scale()
+    for seed, arm in itertools.product((31, 32, 33), ("rloo", "grpo")):
+        assert parts.recheck_jobs(tmp_path, part, scale) == []
+        reach("number", "long", f"{arm}-tuned-{seed}", {"rloo": 0.45, "grpo": 0.4}[arm])
+    for accuracy, rate, label in ((0.44, 1e-3, "tuned"), (0.46, 5e-4, "other")):
+        for n, job in enumerate(parts.recheck_jobs(tmp_path, part, scale)):
+            assert job.path.name == f"rloo-other-{31 + n}.json"
+            reach("number", "long", job.path.stem, accuracy)
+        *_, job = parts.reported_jobs(tmp_path, part, ["grpo", "rloo"], 10, scale)
+        assert (job.path.name, job.arguments[4].learning_rate) == (f"rloo-{label}-40.json", rate)
+
+
+class Compared(TaughtTrainer):
+    """Keeps the gradient of what is taught, and one that is computed rollout by rollout."""
+
+    def compute_loss(self, model, inputs, *others, **more):
+        taught = super().compute_loss(model, inputs, *others, **more)
+        if model.training:
+            plain = BARLTrainer.compute_loss(self, model, inputs, *others, **more)
+            wanted = sum(self.of_rollout(model, inputs, n) for n in range(16))
+            wanted = 0.3 * wanted / inputs["completion_mask"].mul(inputs["tool_mask"]).sum()
+            pair, weights = (taught - plain, wanted), [*model.parameters()]
+            Compared.found = [torch.autograd.grad(x, weights, retain_graph=True) for x in pair]
+        return taught
+
+    def of_rollout(self, model, inputs, n):
+        parts = ("prompt", "completion")
+        ids = [inputs[f"{part}_ids"][n][inputs[f"{part}_mask"][n].bool()] for part in parts]
+        text = self.processing_class.decode(torch.cat(ids))
+        asked = re.findall(r'{"number": (\d+)}.*?<tool_response>\n(yes|no)\n', text, re.DOTALL)
+        fits = [[(k >= int(q)) == (reply == "yes") for q, reply in asked] for k in range(1, 17)]
+        before, box, answer = text.rpartition("\\boxed{")
+        prefix = torch.tensor([self.processing_class.encode(before + box)])
+        logs = model(prefix).logits[0, -1].log_softmax(-1)
+        possible = [str(k) for k, of in enumerate(fits, 1) if all(of)]
+        tokens = self.processing_class.convert_tokens_to_ids(possible)
+        return -logs[tokens].mean() * bool(box and re.match(r"\d+}", answer))
+
+
+def test_what_is_taught_is_the_belief_at_the_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "TaughtTrainer", Compared)
+    monkeypatch.setattr(training, "EVALUATIONS", 1)
+    setting, scale = Setting(1e-3, 0.0), Scale(0.005, tests=8, final_tests=8, rollouts=16)
+    arm = "bayes-1-step-taught"
+    training.run_into(tmp_path / "a.json", "number", "many", arm, 3, setting, scale)
+    torch.testing.assert_close(*Compared.found, atol=1e-6, rtol=1e-4)
+    assert max(part.abs().max() for part in Compared.found[1]) > 1e-3
 
 
 @pytest.mark.slow

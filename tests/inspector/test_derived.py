@@ -122,7 +122,7 @@ NON_DEFAULT = [
     {"credit": "belief_critic", "gae_lambda": 1.0, "bootstrap_cut_off": False},
     *(
         {"credit": credit, "credit_baseline": baseline}
-        for baseline in ("batch", "group", "leave_one_out", "step", "none")
+        for baseline in ("batch", "group", "leave_one_out", "step", "belief", "none")
         for credit in ("barl", "rloo")
     ),
 ]

@@ -271,6 +271,21 @@ def test_a_batch_without_any_usable_hypothesis_has_no_weights(of_texts, credit, 
     assert "barl/no_hypothesis" in trainer._said
 
 
+@pytest.mark.parametrize(("length", "belief"), [(3, "model"), (60, "model"), (60, "task")])
+def test_lists_that_cost_more_than_the_rollouts_are_named(tmp_path, length, belief):
+    trainer = text_trainer(tmp_path, credit="barl", belief=belief)
+    trainer.model.train()
+    numbers = [str(n) for n in range(1, length + 1)]
+    trainer._generate_and_score_completions([row | {"numbers": numbers} for row in TEXT_ROWS])
+    rollouts = trainer.generated
+    own = sum(map(len, [*rollouts.prompt_ids, *rollouts.completion_ids]))
+    is_long = (length, belief) == (60, "model")
+    states = sum(len(ends) + 1 for ends in trainer.scored.step_ends)
+    asked = states * len(trainer.scorer.elicitation.token_ids)
+    assert (trainer.scored.likelihoods.num_tokens - asked > 2 * own) == is_long
+    assert ("long lists" in trainer._said) == is_long
+
+
 # What makes a belief useless is said, and a belief that is not at fault is not blamed
 
 

@@ -88,8 +88,11 @@ def credited(make):
         *[(credit, {}) for credit in CREDITS],
         *[(credit, {"credit_options": options}) for credit, options in OPTIONS],
         *[("progress", {"answer_likelihood": one}) for one in ("sum", "token_mean")],
-        *[("rloo", {"credit_baseline": one}) for one in ("none", "group")],
-        *[("barl", {"credit_baseline": one}) for one in ("batch", "leave_one_out", "step")],
+        *[("rloo", {"credit_baseline": one}) for one in ("none", "group", "belief")],
+        *[
+            ("barl", {"credit_baseline": one})
+            for one in ("batch", "leave_one_out", "step", "belief")
+        ],
     ],
 )
 def test_tokens_have_the_values_of_their_steps(credited, tokenizer, credit, settings):

@@ -3,9 +3,11 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..posterior import StepValues
-from .rollouts import ScoredRollouts, group_sums
+from .belief_critic import belief_features, fitted_critic
+from .rollouts import ScoredRollouts, at_last_state, group_sums
 
 
 def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline: str) -> StepValues:
@@ -22,8 +24,10 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
             the prompt's other rollouts, which leaves the gradient unbiased. `"step"` subtracts the
             mean of the values that the prompt's other rollouts have at the same step, or at their
             end. `"state"` subtracts the mean of those at all of their steps that begin in the same
-            state, whenever that is, as the groups of arXiv 2505.10978 do. Where none has such a
-            step, both subtract what `"leave_one_out"` does.
+            state, whenever that is, as the groups of arXiv 2505.10978 do. `"belief"` subtracts a
+            fit to the values of the batch's other prompts, by [`fitted_critic`] on
+            [`belief_features`]. Where none has such a step, and with one prompt, these subtract
+            what `"leave_one_out"` does.
 
     Returns:
         Values; 0 in padding and where a rollout is not judged.
@@ -43,12 +47,12 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
     elif baseline == "group":
         total, count = (group_sums(x, rollouts.groups) for x in (means, judged.to(means.dtype)))
         of_steps = of_closing = total / count.clamp(min=1)
-    elif baseline in ("leave_one_out", "step", "state"):
+    elif baseline in ("leave_one_out", "step", "state", "belief"):
         of_steps = of_closing = _of_others(means, judged.to(means.dtype), rollouts)[0]
     else:
         raise ValueError(
-            "baseline must be 'none', 'batch', 'group', 'leave_one_out', 'step' or 'state', got "
-            f"{baseline!r}: 'leave_one_out' is RLOO's."
+            "baseline must be 'none', 'batch', 'group', 'leave_one_out', 'step', 'state' or "
+            f"'belief', got {baseline!r}: 'leave_one_out' is RLOO's."
         )
     of_steps = of_steps[:, None].expand_as(steps)
     if baseline in ("step", "state"):
@@ -57,6 +61,10 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
         comparable, others = means_of(steps, exists, rollouts)
         of_steps = torch.where(others > 0, comparable, of_steps)
         of_closing = _of_others(closing, judged.to(closing.dtype), rollouts)[0]
+    if baseline == "belief":
+        fitted, others = _fitted(StepValues(steps, closing), rollouts)
+        of_steps = torch.where(others[:, None] > 0, fitted.steps, of_steps)
+        of_closing = torch.where(others > 0, fitted.closing, of_closing)
     return StepValues(
         (steps - of_steps) * (rollouts.step_mask & judged[:, None]), (closing - of_closing) * judged
     )
@@ -100,3 +108,15 @@ def _in_same_state(
 
     others = of_others(weights)
     return of_others(values * weights) / others.clamp(min=1), others
+
+
+def _fitted(
+    values: StepValues, rollouts: ScoredRollouts
+) -> tuple[StepValues, Float[Tensor, " batch"]]:
+    """Return what the belief predicts of values, and how many rollouts of other prompts say it."""
+    last = rollouts.state_mask.sum(dim=1, keepdim=True) - 1
+    of_states = pad(values.steps, (0, 1)).scatter(1, last, values.closing[:, None])
+    fitted = fitted_critic(belief_features(rollouts), of_states, rollouts).to(values.steps.dtype)
+    judged = rollouts.is_judged.to(fitted.dtype)
+    others = judged.sum() - group_sums(judged, rollouts.groups)
+    return StepValues(fitted[:, :-1], at_last_state(fitted, rollouts.state_mask)), others

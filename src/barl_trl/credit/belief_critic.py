@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..posterior import StepValues
 from .bayes import belief_entropy, expected_outcomes
@@ -80,3 +81,15 @@ def fitted_critic(
     intercept = (v_ - (slopes * x_).sum(dim=1, keepdim=True)) / number
     fitted = intercept + (features.double() @ slopes[..., None])[..., 0]
     return (fitted * rollouts.state_mask).to(features.dtype)
+
+
+def belief_features(rollouts: ScoredRollouts) -> Float[Tensor, "batch state feature"]:
+    """Return what a baseline reads of the belief at each state.
+
+    It is the entropy, the largest mass, the number of the state in tens, their squares, and the
+    products of that number with the others. Rollouts without hypotheses have the number alone.
+    """
+    largest = pad(rollouts.belief, (0, 1)).amax(dim=-1)
+    number = torch.arange(largest.shape[1], device=largest.device).to(largest) / 10
+    known = torch.stack([belief_entropy(rollouts), largest, number.expand_as(largest)], dim=-1)
+    return torch.cat([known, known**2, known[..., :2] * known[..., 2:]], dim=-1)

@@ -20,7 +20,9 @@ class Credit(NamedTuple):
     none, which costs no forward pass."""
     answer_likelihood: Literal["mean", "sum", "token_mean"] = "mean"
     """How an answer's tokens make its plausibility."""
-    credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step", "state"] = "none"
+    credit_baseline: Literal[
+        "none", "batch", "group", "leave_one_out", "step", "state", "belief"
+    ] = "none"
     """What is subtracted from the values of steps."""
     value_normalization: Literal["batch", "group", "none"] = "batch"
     """Over which tokens the values are whitened."""

@@ -18,9 +18,7 @@ from .model_traits import (
 )
 
 CPU_TOKENS = 4096
-"""Most tokens of a pass on a CPU. Longer rows outgrow its caches: with 16384 tokens in a pass each
-costs a fifth more time.
-"""
+"""Most tokens of a pass on a CPU: those of longer passes cost more, because they outgrow caches."""
 
 MAX_TOKENS = 65536
 """Most tokens of a pass on an accelerator."""
@@ -29,9 +27,7 @@ MIN_TOKENS = 64
 """Fewest tokens of a pass: with fewer, no row is short enough to be spared."""
 
 MEMORY_SHARE = 0.25
-"""Share of the free memory that a pass may take: the allocator's fragments and the gathered
-parameters need the rest.
-"""
+"""Share of the free memory for a pass; the rest is for fragments and gathered parameters."""
 
 MEMORY_IS_SHORT = "memory is short: answers are scored %d tokens at a time"
 
@@ -41,13 +37,12 @@ logger = logging.getLogger(__name__)
 def _peaks(config: PreTrainedConfig, dtype: torch.dtype) -> list[tuple[int, int]]:
     """Return the two memory peaks of a scoring pass, each as fixed bytes and bytes per token.
 
-    The first peak is inside an MLP. It holds the residual, its norm and the sum, and the gate, the
-    other projection and their product; a mixture of experts holds the last three for every expert
-    that a token is sent to. The second peak is inside the head. It holds the last hidden states,
-    and the logits of `HEAD_TILE` places in 32 bits: as they are, divided by the temperature, and in
-    exponents. A model that scales or caps logits after its head holds the logits of all places that
-    are read three times; these are at most as many as tokens. The scores of eager attention are not
-    counted.
+    The first is inside an MLP: the residual, its norm and the sum, and the gate, the other
+    projection and their product; of a mixture of experts, for every expert of a token. The second
+    is inside the head: the last hidden states, and the logits of `HEAD_TILE` places in 32 bits, as
+    they are, divided by the temperature, and in exponents. A model that scales or caps logits after
+    its head holds those of all places that are read, at most one for each token. Masks and the
+    scores of eager attention are not counted.
     """
     text = config.get_text_config()
     parts = [getattr(text, name) for name in text.sub_configs]

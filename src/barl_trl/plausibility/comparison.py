@@ -64,8 +64,8 @@ def choose_feeding(
         return chosen[method]
     refused = why_not_shared_prefix(model) if method == "shared_prefix" else None
     layout = shared_layout(model) if method == "shared_prefix" and not refused else "plain"
-    longest = max(rollouts, key=lambda rollout: rollout.trunk_length, default=None)
-    longest = longest if longest and longest.trunk_length else None
+    fed = [rollout for rollout in rollouts if rollout.trunk_length]
+    longest = max(fed, key=lambda rollout: rollout.trunk_length, default=None)
     if not largest_of_processes(model, int(longest is not None)):
         return Feeding(layout)  # nothing is fed
     probes = _probes(model, longest, elicitation_ids, max_tokens) if longest else []
@@ -83,8 +83,7 @@ def choose_feeding(
         logger.warning(
             f"{name} depends on padding, only rows of equal length are fed together: {unpadded}."
         )
-    chosen[method] = Feeding(layout, same_length=bool(unpadded))
-    return chosen[method]
+    return chosen.setdefault(method, Feeding(layout, same_length=bool(unpadded)))
 
 
 class _Comparison:
@@ -93,7 +92,11 @@ class _Comparison:
     def __init__(
         self, model: nn.Module, probes: list[Rollout], elicitation_ids: Sequence[int], most: int
     ):
-        self._model, self._settings = model, (probes, elicitation_ids, most)
+        def logps(feeding: Feeding) -> tuple[Tensor, Tensor]:
+            rows = build_rows(probes, elicitation_ids, feeding.layout, most)
+            return token_logps(model, probes, rows, feeding, most)
+
+        self._model, self._logps = model, logps
         one_by_one = Feeding("plain", same_length=True)
         self._exact = self._logps(one_by_one)
         with _embeddings_rounded(causal_lm(model)):
@@ -116,11 +119,6 @@ class _Comparison:
         if largest_of_processes(self._model, int(reason is not None)):
             return reason or "another process found it inexact"
         return None
-
-    def _logps(self, feeding: Feeding) -> tuple[Float[Tensor, "B S H L"], Float[Tensor, "B C"]]:
-        probes, elicitation_ids, max_tokens = self._settings
-        rows = build_rows(probes, elicitation_ids, feeding.layout, max_tokens)
-        return token_logps(self._model, probes, rows, feeding, max_tokens)
 
 
 def _mean_difference(a: Float[Tensor, "*L"], b: Float[Tensor, "*L"]) -> float:

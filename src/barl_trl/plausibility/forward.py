@@ -86,7 +86,7 @@ def _read(
     reader = _LogitReader(batch, temperatures)
     with attention:
         if layout == "masked":
-            inputs["attention_mask"] = attention_mask(base, batch.to(device))
+            inputs["attention_mask"] = attention_mask(base, batch, device)
         return _label_logps(model, batch.token_ids.to(device), reader, inputs).to(device)
 
 
@@ -136,10 +136,9 @@ def _label_logps(
 ) -> Float[Tensor, " K"]:
     """Run a forward pass whose LM head sees only the places that are read, some at a time.
 
-    All logits at once would be the largest tensor of the pass. So the labels are looked up inside
-    the head, where a sharded weight is gathered, and the model gets the logits of the first places
-    only: if it returns others, all must go through it. `logits_to_keep` takes a choice of places
-    since transformers 5.21; a hook on the head works in all.
+    All logits at once would be the largest tensor of the pass. So labels are looked up inside the
+    head, where a sharded weight is gathered, and the model gets the logits of the first places: if
+    it returns others, all must go through it. (transformers 5.21's `logits_to_keep` takes places.)
     """
     base = causal_lm(model)
     scales = _scaling_models.get(base, scales_logits(base.config) or None)

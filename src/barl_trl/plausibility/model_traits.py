@@ -155,9 +155,8 @@ def why_same_length(model: nn.Module) -> str | None:
 def depends_on_left_padding(model: nn.Module) -> bool:
     """Say whether padding on the left, without `position_ids`, may change a token's logits.
 
-    It does where positions count the padding (GPT-2), where it leaks into a recurrent state or a
-    convolution, and where prompt learning puts tokens in front of it. It does not where attention
-    sees distances alone. Of what is not known to be so, True is the answer.
+    It may, unless attention is known to see distances alone: positions may count the padding, or it
+    may leak into a recurrent state or a convolution.
     """
     base = causal_lm(model)
     config = base.config.get_text_config()

@@ -14,8 +14,6 @@ Rollouts of a group have s_0 and its branch in common. The branch hangs from the
 Where the prompt is shared too, the group is one tree of several blocks:
 
     s_0 | branch of s_0 || step 0 | step 1 | branch of s_2 | branch of s_1 || step 0 | ...
-
-A micro-batch holds rows as the tensors of one forward pass: padded below each other, or joined.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,9 +36,7 @@ Layout = Literal["packed", "masked", "plain"]
 """
 
 SHARE_FROM = 0.2
-"""Share of the tokens that a shared prompt must save. Attention of a trunk after a shared prompt
-is no plain causal attention, and costs what a fifth of the tokens would (benchmarks/RESULTS.md).
-"""
+"""Share of the tokens that a shared prompt must save, since attention behind it needs masks."""
 
 _AnswerTokens = tuple[tuple[int, ...], int]
 """Tokens of an answer, and the number of leading ones that are not scored."""
@@ -83,21 +79,13 @@ class _Block(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A sequence for the model, and what to read from it.
-
-    Args:
-        token_ids: Tokens to feed.
-        position_ids: Depth of each token, from 0.
-        subtree_ends: One past the row position of each token's last descendant.
-        scored: The scored tokens. Answers that share tokens share positions.
-        blocks: The runs that the row consists of.
-    """
+    """A sequence for the model, and what to read from it."""
 
     token_ids: list[int]
-    position_ids: list[int]
-    subtree_ends: list[int]
-    scored: list[_ScoredToken]
-    blocks: list[_Block]
+    position_ids: list[int]  # depth of each token, from 0
+    subtree_ends: list[int]  # one past the row position of each token's last descendant
+    scored: list[_ScoredToken]  # answers that share tokens share positions
+    blocks: list[_Block]  # the runs that the row consists of
 
     @property
     def size(self) -> int:
@@ -106,19 +94,12 @@ class Row(NamedTuple):
 
 
 class _Branch(NamedTuple):
-    """What is asked of a state: the elicitation, then a trie of the answers.
-
-    Args:
-        token_ids: Tokens to feed.
-        depths: Depth of each token below the fork, from 1.
-        subtree_ends: One past the place of each token's last descendant in the branch.
-        scored: Place (-1 is the fork), label, hypothesis and answer token of each scored token.
-    """
+    """What is asked of a state: the elicitation, then a trie of the answers."""
 
     token_ids: list[int]
-    depths: list[int]
-    subtree_ends: list[int]
-    scored: list[tuple[int, int, int, int]]
+    depths: list[int]  # below the fork, from 1
+    subtree_ends: list[int]  # one past the place of each token's last descendant in the branch
+    scored: list[tuple[int, int, int, int]]  # place (-1: the fork), label, hypothesis, answer token
 
 
 # Rows
@@ -140,10 +121,8 @@ def shared_prefix_rows(
 ) -> list[Row]:
     """Pack rollouts into rows: the trees of their states and answers.
 
-    Rollouts with equal first state, elicitation and answers have that state scored once.
-
-    Several such rollouts share a row of at most `max_shared_tokens` where that saves enough tokens
-    ([`SHARE_FROM`]). With 0 every rollout has a row of its own.
+    Rollouts with equal first state, elicitation and answers have that state scored once. Several
+    share a row of at most `max_shared_tokens` where that saves enough tokens ([`SHARE_FROM`]).
     """
     groups: dict[tuple, list[int]] = {}
     for i, rollout in enumerate(rollouts):
@@ -281,25 +260,20 @@ def _append_block(
     for state in sorted(asked if answers else (), reverse=True):
         fork = rollout.state_positions[state]
         branch = _branch_of(tuple(rollout.elicitation(state, elicitation_ids)), answers)
-        _append_branch(row, shift + fork - 1, branch, state, asked[state])
+        first = len(row.token_ids)
+        row.token_ids.extend(branch.token_ids)
+        row.position_ids.extend(fork - 1 + below for below in branch.depths)
+        row.subtree_ends.extend(first + end for end in branch.subtree_ends)
+        row.scored.extend(
+            _ScoredToken(
+                shift + fork - 1 if place < 0 else first + place, label, reader, state, *to
+            )
+            for place, label, *to in branch.scored
+            for reader in asked[state]
+        )
         # The branches to come are those of shallower states, which do not see these tokens.
         row.subtree_ends[shift + start : shift + fork] = [len(row.token_ids)] * (fork - start)
     row.blocks.append(_Block(start, shift + start, trunk_stop, len(row.token_ids), index))
-
-
-def _append_branch(
-    row: Row, fork: int, branch: _Branch, state: int, readers: Sequence[int]
-) -> None:
-    """Append the branch of a state, which hangs from the token at row position `fork`."""
-    start, depth = len(row.token_ids), row.position_ids[fork]
-    row.token_ids.extend(branch.token_ids)
-    row.position_ids.extend(depth + below for below in branch.depths)
-    row.subtree_ends.extend(start + end for end in branch.subtree_ends)
-    row.scored.extend(
-        _ScoredToken(fork if place < 0 else start + place, label, reader, state, hypothesis, token)
-        for place, label, hypothesis, token in branch.scored
-        for reader in readers
-    )
 
 
 @lru_cache(maxsize=64)
@@ -342,36 +316,21 @@ def _close(branch: _Branch, nodes: Sequence[int]) -> None:
 
 
 class MicroBatch(NamedTuple):
-    """R right-padded rows of N tokens, and K scored tokens; padding sees itself only.
+    """R right-padded rows of N tokens, and K scored tokens; padding sees itself only."""
 
-    Args:
-        token_ids: Tokens, 0 in padding.
-        position_ids: Depths, 0 in padding.
-        subtree_ends: One past the row position of each token's last descendant.
-        attention_mask: False in padding.
-        places: Row * N + row position of each scored token's logits.
-        labels: The scored tokens.
-        targets: Rollout, state, hypothesis and answer token that each scored token belongs to.
-        rows: The rows that are joined to one, each with the place where it begins; empty if padded.
-    """
-
-    token_ids: Int[Tensor, "R N"]
-    position_ids: Int[Tensor, "R N"]
-    subtree_ends: Int[Tensor, "R N"]
-    attention_mask: Bool[Tensor, "R N"]
-    places: Int[Tensor, " K"]
-    labels: Int[Tensor, " K"]
-    targets: Int[Tensor, "K 4"]
-    rows: list[tuple[int, Row]]
+    token_ids: Int[Tensor, "R N"]  # 0 in padding
+    position_ids: Int[Tensor, "R N"]  # depths, 0 in padding
+    subtree_ends: Int[Tensor, "R N"]  # one past the row position of each one's last descendant
+    attention_mask: Bool[Tensor, "R N"]  # False in padding
+    places: Int[Tensor, " K"]  # row * N + row position of each scored token's logits
+    labels: Int[Tensor, " K"]  # the scored tokens
+    targets: Int[Tensor, "K 4"]  # their rollout, state, hypothesis and answer token
+    rows: list[tuple[int, Row]]  # those joined to one, and where each begins; empty if padded
 
     @property
     def is_completion(self) -> Bool[Tensor, " K"]:
         """Which scored tokens are a completion's, and no answer's."""
         return self.targets[:, 1] < 0
-
-    def to(self, device: torch.device) -> "MicroBatch":
-        """Return a copy on a device."""
-        return MicroBatch(*(tensor.to(device) for tensor in self[:-1]), rows=self.rows)
 
 
 def micro_batches(rows: Sequence[Row], feeding: Feeding, max_tokens: int) -> Iterator[MicroBatch]:

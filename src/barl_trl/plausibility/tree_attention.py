@@ -2,18 +2,19 @@
 
 With a mask over a whole packed row, a causal kernel could not skip the future, which is half of all
 pairs, and the mask would grow with the square of the row's length. Here a row's tokens go through
-the model together, and attention runs for each block on its own, through the kernels of
-transformers' sdpa. It is causal along trunks, and masked on branches only.
+the model together, and attention runs for each block on its own: causal along trunks, and masked on
+branches only. Pieces of about the same size share a call of transformers' sdpa, padded, so that
+many rollouts launch as many kernels as few.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -22,67 +23,103 @@ from .model_traits import layer_types, takes_masks
 from .rows import MicroBatch
 
 NAME = "barl_tree"
-QUERIES = 128
-"""Number of queries of one kernel call where a mask is needed. The keys after them are cut off, so
-that the mask stays small and most of the future is skipped.
-"""
-GPU_QUERIES = 512
-"""The same on a GPU, where larger calls were measured to take less than half the time."""
 
 
-class _Piece(NamedTuple):
-    """A run of queries of a micro-batch, and runs of keys among which they see theirs."""
+class Limits(NamedTuple):
+    """How large a call of attention may be."""
 
-    queries: slice
-    keys: list[slice]
-    spans: Int[Tensor, "2 K"] | None
-    """The first query that sees each key, and one past the last, counted from the first of the
-    piece; None for plain causal attention.
-    """
+    queries: int  # of a masked piece
+    pairs: int  # of query and key, in a call of several pieces
+    padded: float  # pairs for each that is not padding
+    multiple: int  # what divides the numbers of queries and of keys
 
 
-def pieces(batch: MicroBatch, queries: int) -> list[_Piece]:
-    """Cut a packed micro-batch into pieces, in order; masked ones of at most some queries."""
-    cut = []
+CPU = Limits(128, 2**18, 1.0, 1)
+"""A mask of 1 MB fits into the caches. Padding would cost time, and change the last bits."""
+GPU = Limits(2048, 2**27, 1.5, 8)
+"""A launch costs more than padding does. Kernels copy a mask whose width 8 does not divide."""
+
+_Piece = tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]
+"""Places of queries, and of the keys among which they see theirs. Those after them are cut off."""
+
+
+class Call(NamedTuple):
+    """Pieces in one call; `stops` is one past the last query that sees a key, 0 in padding."""
+
+    queries: Int[Tensor, "B Q"]
+    keys: Int[Tensor, "B K"]
+    stops: Int[Tensor, "B K"]
+    is_causal: bool
+
+    def mask(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "B 1 Q K"] | None:
+        """Return what is added to the attention scores: 0 or -inf, None if it is causal."""
+        if self.is_causal:
+            return None
+        queries, keys, stops = (places.to(device) for places in self[:3])
+        visible = (keys[:, None] <= queries[:, :, None]) & (queries[:, :, None] < stops[:, None])
+        return torch.where(visible, 0.0, -torch.inf).to(dtype)[:, None]
+
+
+def calls(batch: MicroBatch, limits: Limits) -> tuple[list[Call], Int[Tensor, " N"]]:
+    """Cut a packed micro-batch into calls; also return each token's place among their queries."""
+    ends, made = batch.subtree_ends[0].numpy(), []  # torch's small operations take longer
+    for is_causal, pieces in enumerate(_pieces(batch, ends, limits.queries)):
+        for group in _alike(pieces, limits):
+            queries, keys = (_table([*runs], limits.multiple) for runs in zip(*group, strict=True))
+            sizes = np.array([[len(own)] for _, own in group])
+            stops = np.where(np.arange(keys.shape[1]) < sizes, ends[keys], 0)
+            places = map(torch.from_numpy, (queries, keys, stops))
+            made.append(Call(*places, is_causal=bool(is_causal)))
+    queries = np.concatenate([call.queries.flatten() for call in made])
+    return made, torch.from_numpy(np.unique(queries, return_index=True)[1])
+
+
+def _pieces(
+    batch: MicroBatch, ends: Int[np.ndarray, " N"], queries: int
+) -> tuple[list[_Piece], list[_Piece]]:
+    """Cut a packed micro-batch into masked pieces of at most some queries, and causal ones."""
+    masked, causal = [], []
     for shift, row in batch.rows:
-        ends = np.array(row.subtree_ends)  # torch's small operations take several times as long
-        for shared, start, trunk_stop, stop, _ in row.blocks:
+        for block in row.blocks:
+            shared, start, trunk_stop, stop = (shift + place for place in block[:4])
             # the whole trunk through the causal kernel, unless one masked call holds the block
-            is_causal = not shared and stop - start > queries
+            is_causal = shared == shift and stop - start > queries
             if is_causal:
-                trunk = slice(shift + start, shift + trunk_stop)
-                cut.append(_Piece(trunk, [trunk], None))
+                causal.append((np.arange(start, trunk_stop),) * 2)
             for first in range(trunk_stop if is_causal else start, stop, queries):
                 last = min(first + queries, stop)
-                keys = np.concatenate([np.arange(shared), np.arange(start, last)])
+                keys = np.concatenate([np.arange(shift, shared), np.arange(start, last)])
                 # branches of shallow states see none of the trunk after them
-                keys = keys[ends[keys] > first]
-                spans = torch.from_numpy(np.stack([keys, ends[keys]]) - first)
-                queried = slice(shift + first, shift + last)
-                cut.append(_Piece(queried, runs(shift + keys), spans))
-    return cut
+                masked.append((np.arange(first, last), keys[ends[keys] > first]))
+    return masked, causal
 
 
-def runs(places: Int[np.ndarray, " K"]) -> list[slice]:
-    """Return ascending places as runs of consecutive ones."""
-    breaks = np.flatnonzero(np.diff(places) > 1).tolist()
-    starts = [0, *(at + 1 for at in breaks)]
-    stops = [*starts[1:], len(places)]
-    return [
-        slice(int(places[a]), int(places[b - 1]) + 1) for a, b in zip(starts, stops, strict=True)
-    ]
+def _alike(pieces: Sequence[_Piece], limits: Limits) -> list[Sequence[_Piece]]:
+    """Group pieces of about the same size: the range of sizes is halved until little is padding."""
+    sizes = np.array([[len(queries), len(keys)] for queries, keys in pieces]).reshape(-1, 2)
+    most = sizes.max(0, initial=1)
+    if len(pieces) * most.prod() <= limits.padded * sizes.prod(1).sum() or len(pieces) < 2:
+        step = max(1, limits.pairs // int(most.prod()))
+        return [pieces[n : n + step] for n in range(0, len(pieces), step)]
+    least = sizes.min(0)
+    axis = (most / least).argmax()
+    is_small = sizes[:, axis] ** 2 < least[axis] * most[axis]
+    halves = ([pieces[n] for n in np.flatnonzero(half).tolist()] for half in (is_small, ~is_small))
+    return [group for half in halves for group in _alike(half, limits)]
 
 
-def _piece_mask(
-    piece: _Piece, device: torch.device, dtype: torch.dtype
-) -> Float[Tensor, "1 1 Q K"] | None:
-    """Return what is added to a piece's attention scores: 0 or -inf, None if it is causal."""
-    if piece.spans is None:
-        return None
-    first, stop = piece.spans.to(device)
-    queries = torch.arange(piece.queries.stop - piece.queries.start, device=device)[:, None]
-    visible = (first <= queries) & (queries < stop)
-    return torch.where(visible, 0.0, -torch.inf).to(dtype)[None, None]
+def _table(rows: Sequence[Int[np.ndarray, " _"]], multiple: int) -> Int[np.ndarray, "B W"]:
+    """Stack rows, each padded with its last place to a multiple of a width."""
+    width = -(-max(map(len, rows)) // multiple) * multiple
+    return np.stack([row[np.minimum(np.arange(width), len(row) - 1)] for row in rows])
+
+
+def _gathered(
+    states: Float[Tensor, "1 h N d"], places: Int[Tensor, "B M"], heads: int
+) -> Float[Tensor, "B H M d"]:
+    """Copy the states at some places; those that several heads share, for each of these heads."""
+    repeated = states[0].transpose(0, 1)[:, :, None].expand(-1, -1, heads // states.shape[1], -1)
+    return repeated.index_select(0, places.flatten()).view(*places.shape, heads, -1).transpose(1, 2)
 
 
 @contextmanager
@@ -103,23 +140,26 @@ def _attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None
 @contextmanager
 def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
     """Let a model attend along the trees of a packed micro-batch; its own attention is put back."""
-    cut = pieces(batch, GPU_QUERIES if base.device.type == "cuda" else QUERIES)
-    masks: dict[tuple[torch.device, torch.dtype], list[Tensor | None]] = {}
+    cut, order = calls(batch, GPU if base.device.type == "cuda" else CPU)
+    placed: dict[tuple[torch.device, torch.dtype], tuple[list[tuple], Tensor]] = {}
 
     def attend(module, query, key, value, attention_mask, is_causal=None, **kwargs):
         # once for all layers: kernels turn a boolean mask into this one at every call
-        place = query.device, query.dtype
-        if place not in masks:
-            masks[place] = [_piece_mask(piece, *place) for piece in cut]
+        device, _ = place = query.device, query.dtype
+        if place not in placed:
+            moved = [(c.queries.to(device), c.keys.to(device), c.mask(*place)) for c in cut]
+            placed[place] = moved, order.to(device)
+        made, back = placed[place]
         outputs = []
-        for piece, mask in zip(cut, masks[place], strict=True):
-            parts = ([states[:, :, run] for run in piece.keys] for states in (key, value))
-            keys, values = (p[0] if len(p) == 1 else torch.cat(p, dim=2) for p in parts)
-            output, _ = sdpa_attention_forward(
-                module, query[:, :, piece.queries], keys, values, mask, is_causal=True, **kwargs
-            )
-            outputs.append(output)
-        return torch.cat(outputs, dim=1), None
+        for queries, keys, mask in made:
+            # only without a mask do kernels take keys that several heads share
+            owner = module if mask is None else nn.Module()
+            heads = (key if mask is None else query).shape[1]
+            parts = [(query, queries, query.shape[1]), (key, keys, heads), (value, keys, heads)]
+            q, k, v = (_gathered(*part) for part in parts)
+            out, _ = sdpa_attention_forward(owner, q, k, v, mask, is_causal=True, **kwargs)
+            outputs.append(out.flatten(0, 1))
+        return torch.cat(outputs)[back][None], None
 
     ALL_ATTENTION_FUNCTIONS[NAME] = attend
     try:
@@ -130,22 +170,22 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
 
 
 def mask_taking_attention(base: PreTrainedModel) -> AbstractContextManager[None]:
-    """Let a model attend with an implementation that takes 4D masks, and put its own back.
-
-    Flash attention fails with such a mask.
-    """
+    """Let a model attend with an implementation that takes 4D masks, which flash does not."""
     if takes_masks(base.config.get_text_config()):
         return nullcontext()
     return _attending_with("sdpa" if base._supports_sdpa else "eager", base)
 
 
-def attention_mask(base: PreTrainedModel, batch: MicroBatch) -> Tensor | dict[str, Tensor]:
+def attention_mask(
+    base: PreTrainedModel, batch: MicroBatch, device: torch.device
+) -> Tensor | dict[str, Tensor]:
     """Return the tree mask as the model takes it: one tensor, or one for each layer type."""
     config, masks = base.config.get_text_config(), {}
+    ends, depths = batch.subtree_ends.to(device), batch.position_ids.to(device)
     for kind in layer_types(config):
         window = config.sliding_window if kind == "sliding_attention" else None
         chunk = config.attention_chunk_size if kind == "chunked_attention" else None
-        mask = tree_mask(batch.subtree_ends, batch.position_ids, window=window, chunk=chunk)
+        mask = tree_mask(ends, depths, window=window, chunk=chunk)
         if config._attn_implementation == "eager":  # adds masks to scores: bool is silently wrong
             hidden = torch.finfo(base.dtype).min
             mask = torch.zeros_like(mask, dtype=base.dtype).masked_fill(~mask, hidden)
@@ -162,11 +202,8 @@ def tree_mask(
 ) -> Bool[Tensor, "B 1 N N"]:
     """Say which key (last axis) each query sees: `k <= q < subtree_end[k]`, within a layer's reach.
 
-    Args:
-        subtree_ends: One past the row position of each token's last descendant.
-        position_ids: Depth of each token. Reach is measured in depth: a row holds other branches.
-        window: Sliding window in tokens, the query included.
-        chunk: Chunk size in tokens: a query sees no other chunk than its own.
+    Reach is a sliding `window` of tokens, the query included, or the query's own `chunk`. Both are
+    measured in depth (`position_ids`), because a row holds other branches.
 
     Example:
         >>> subtree_ends = torch.tensor([[4, 2, 4, 4]])  # 1 and 2-3 are two branches of 0

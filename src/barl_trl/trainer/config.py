@@ -155,11 +155,12 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         "`turn_gamma` (`turns`, also `gae_lambda`), or those of your own. A mapping in a recipe; "
         "on a command line `--credit_options '{\"gae_lambda\": 0.9}'`.")
     credit_baseline: Literal[
-        "none", "batch", "group", "leave_one_out", "step", "state"] | None = option(None,
+        "none", "batch", "group", "leave_one_out", "step", "state", "belief"] | None = option(None,
         "Mean that is subtracted from the steps' weights before whitening: that of the `batch`, of "
         "the prompt's `group`, of the prompt's other rollouts (`leave_one_out`), of theirs at the "
-        "same `step`, or of theirs in the same `state`: behind the same observation. None: the "
-        "credit's own (`barl`: `none`).")
+        "same `step`, of theirs in the same `state`: behind the same observation, or what the "
+        "other prompts' weights say of steps with such a `belief`. None: the credit's own "
+        "(`barl`: `none`).")
 
     # Agents
     max_result_chars: int = option(100_000,
@@ -260,7 +261,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         names = ("answer_likelihood", "credit_baseline", "value_normalization")
         changed = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         is_whole = self.belief == "task" or (self.belief == "both" and credit.hypotheses == "truth")
-        if is_whole:  # the task's belief is over all hypotheses
+        is_read = (self.credit_baseline or credit.credit_baseline) == "belief"
+        if is_whole or is_read:  # the task's belief is over all hypotheses
             changed["hypotheses"] = "rollouts"
         if self.credit == "belief_critic" and self.belief != "model":
             changed["replaces_outcome"] = True

@@ -98,6 +98,7 @@ class BatchLog(TrainerCallback):
             self._no_answer.append((metrics["no_answer"], is_lost))
         if local_rollouts.belief.shape[2]:
             metrics["scoring_tokens"] = sum(tokens)
+            self._tell_long_lists(scored, generated)
         else:
             metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
         metrics |= {} if scored.given is None else given_metrics(scored.given)
@@ -117,6 +118,18 @@ class BatchLog(TrainerCallback):
             trainer._say_once("barl/no_answer", said)
         self._tell_signs(metrics, signs)
         self.log_table(_table_rows(scored, local_rollouts, weighed))
+
+    def _tell_long_lists(self, scored: Any, generated: Any) -> None:
+        """Say it if answers, on lists, take more tokens than this process's rollouts themselves."""
+        own = sum(map(len, [*generated.prompt_ids, *generated.completion_ids]))
+        asked = sum(len(ends) + 1 for ends in scored.step_ends)
+        asked *= len(self._trainer.scorer.elicitation.token_ids)
+        answers = scored.likelihoods.num_tokens - own - asked
+        most = max((len(one.answers) for one in scored.sets if one), default=0)
+        if scored.given and most > self._trainer.num_generations and answers > own:
+            text = f"{answers / scored.likelihoods.num_tokens:.0%} of tokens scored are answers: "
+            text += "rows list many. belief='task' asks the model for none, max_hypotheses for few."
+            self._trainer._say_once("long lists", text)
 
     def check_rewards(self, rewards: Float[Tensor, "rollout function"]) -> Tensor:
         """Return the rewards of all processes with NaN, a missing reward, for infinity.
