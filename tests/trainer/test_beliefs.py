@@ -272,11 +272,10 @@ def test_a_batch_without_any_usable_hypothesis_has_no_weights(of_texts, credit, 
 
 
 @pytest.mark.parametrize(("length", "belief"), [(3, "model"), (60, "model"), (60, "task")])
-def test_lists_that_cost_more_than_the_rollouts_are_named(tmp_path, length, belief):
-    trainer = text_trainer(tmp_path, credit="barl", belief=belief)
-    trainer.model.train()
+def test_lists_that_cost_more_than_the_rollouts_are_named(of_texts, length, belief):
+    trainer = of_texts(credit="barl", belief=belief)
     numbers = [str(n) for n in range(1, length + 1)]
-    trainer._generate_and_score_completions([row | {"numbers": numbers} for row in TEXT_ROWS])
+    output_of(trainer, [row | {"numbers": numbers} for row in TEXT_ROWS])
     rollouts = trainer.generated
     own = sum(map(len, [*rollouts.prompt_ids, *rollouts.completion_ids]))
     is_long = (length, belief) == (60, "model")

@@ -35,6 +35,7 @@ TWINS = {
     "progress": reference.progress,
     "grpo": reference.grpo,
     "rloo": reference.outcome,
+    "turns": reference.outcome,  # where no turn has a reward
     "gae": partial(reference.gae, gae_lambda=1.0),
     "gae_posterior": partial(reference.gae_posterior, gae_lambda=1.0),
     "belief_critic": partial(reference.belief_critic, gae_lambda=0.7, bootstrap_cut_off=True),
@@ -45,7 +46,7 @@ TWINS = {
     "likelihood": reference.likelihood,
 }
 LIKELIHOODS = {"delta_belief": "sum", "rlpr": "token_mean", "likelihood": "sum"}
-BASELINES = dict.fromkeys(("rloo", "bayes", "likelihood"), "leave_one_out")
+BASELINES = dict.fromkeys(("rloo", "bayes", "likelihood"), "leave_one_out") | {"turns": "step"}
 OPTIONS = [
     ("barl", {"outcome_mode": "hypothesis"}),
     ("progress", {"progress_space": "log"}),
@@ -89,10 +90,8 @@ def credited(make):
         *[(credit, {"credit_options": options}) for credit, options in OPTIONS],
         *[("progress", {"answer_likelihood": one}) for one in ("sum", "token_mean")],
         *[("rloo", {"credit_baseline": one}) for one in ("none", "group", "belief")],
-        *[
-            ("barl", {"credit_baseline": one})
-            for one in ("batch", "leave_one_out", "step", "belief")
-        ],
+        *[("barl", {"credit_baseline": one}) for one in ("batch", "leave_one_out", "step")],
+        ("barl", {"credit_baseline": "belief"}),
     ],
 )
 def test_tokens_have_the_values_of_their_steps(credited, tokenizer, credit, settings):
