@@ -27,17 +27,9 @@ settings.register_profile(
 settings.load_profile("any machine")
 
 RECIPE = {
-    "use_cpu": True,
-    "bf16": False,
-    "per_device_train_batch_size": 4,
-    "num_generations": 4,
-    "max_completion_length": 16,
-    "step_size": 8,
-    "max_steps": 2,
-    "save_steps": 1,
-    "logging_steps": 1,
-    "learning_rate": 1.0e-3,
-    "disable_tqdm": True,
+    **{"use_cpu": True, "bf16": False, "learning_rate": 1.0e-3, "disable_tqdm": True},
+    **{"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 16},
+    **{"step_size": 8, "max_steps": 2, "save_steps": 1, "logging_steps": 1},
 }
 
 

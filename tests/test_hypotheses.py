@@ -21,7 +21,6 @@ from barl_trl.hypotheses import (
     given_metrics,
     hypothesis_metrics,
     merge_hypotheses,
-    no_answer_advice,
     plain_text,
 )
 
@@ -66,14 +65,11 @@ def merge(truth, answers, **kwargs) -> HypothesisSet:
     return merged
 
 
-def test_the_truth_and_the_answers_become_hypotheses_in_the_order_of_the_rollouts():
+def test_hypotheses_are_in_the_order_of_the_rollouts_and_in_their_most_frequent_form():
     assert merge("a", []) == HypothesisSet(("a",), (), {})
     assert merge("a", [None, None]) == HypothesisSet(("a",), (None, None), {"no_answer": 2})
     expected = HypothesisSet(("a", "c", "b"), (1, 2, 1, None), {"no_answer": 1})
     assert merge("a", ["c", "b", "c", None]) == expected
-
-
-def test_the_most_frequent_form_is_scored_and_the_first_seen_on_ties():
     assert merge("a", ["A", "A"]).answers == ("A",)
     assert merge("a", ["A", "a"]).answers == ("a",)
     assert merge("a", ["A"]).answers == ("a",), "the truth counts as one occurrence, first seen"
@@ -212,12 +208,6 @@ def test_a_closed_list_is_all_there_is_with_the_truth():
     assert not lacking.lists_truth
     metrics = hypothesis_metrics([merged, lacking], [None] * 5)
     assert metrics["truth_not_given"] == 0.5 and metrics["dropped/not_given"] == 0.2
-
-
-def test_answers_that_are_missing_because_of_a_limit_name_it():
-    assert no_answer_advice(0.2, 0.2, "LIMIT") is None
-    assert "LIMIT" in str(no_answer_advice(0.5, 0.25, "LIMIT"))
-    assert "LIMIT" not in str(no_answer_advice(0.5, 0.2, "LIMIT"))
 
 
 def test_the_likeliest_of_a_closed_list_are_kept_with_the_truth():

@@ -19,12 +19,11 @@ def crumbs(shown):
 def test_run_step_group_rollout_and_back(shown):
     page = shown.at()
     assert crumbs(shown) == ["run"]
-    page.get_by_role("link", name="step 10", exact=True).click()
-    page.wait_for_selector("h1:text-is('Training step 10')")
-    page.get_by_role("link", name="group 1", exact=True).click()
-    page.wait_for_selector("h1:text-is('Training step 10, group 1')")
-    page.get_by_role("link", name="rollout 2", exact=True).click()
-    page.wait_for_selector("h1:text-is('Training step 10, group 1, rollout 2')")
+    heading = "Training step 10"
+    for link, more in (("step 10", ""), ("group 1", ", group 1"), ("rollout 2", ", rollout 2")):
+        page.get_by_role("link", name=link, exact=True).click()
+        heading += more
+        page.wait_for_selector(f"h1:text-is('{heading}')")
     assert shown.hash() == "#/step/10/group/1/rollout/2"
     assert crumbs(shown) == ["run", "step 10", "group 1", "rollout 2"]
     page.go_back()

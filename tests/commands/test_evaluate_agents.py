@@ -16,18 +16,14 @@ from barl_trl.trainer.records import read_records
 
 from ..distributed.launching import launch
 from ..tiny import tiny_tokenizer
-from ..trainer.playing import call, dialog, save_taught
+from ..trainer.playing import call, described, dialog, save_taught
 
 HERE = "tests.commands.test_evaluate_agents"
 PROBLEMS = [{"problem": f"Look at {n}", "answer": str(n + 6), "shift": n + 5} for n in range(3)]
 
 
+@described
 def look(key: int) -> str:
-    """Look up a key.
-
-    Args:
-        key: The key.
-    """
     return f"not \\boxed{{9}} but {key + 6}"
 
 
@@ -42,12 +38,8 @@ class Game:
         self.secret, self.shift, self.answer = int(solution), int(shift), None
         return f" shift {shift}"
 
+    @described
     def look(self, key: int) -> str:
-        """Look up a key.
-
-        Args:
-            key: The key.
-        """
         self.answer = key + 6
         return f"{self.secret == self.answer} {self.shift} {random.random():.9f}"
 

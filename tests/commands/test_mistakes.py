@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import transformers
+import yaml
 
 from barl_trl.commands import cli
 from barl_trl.synthetic.search import TINY_MODEL_DIR
@@ -13,72 +14,14 @@ from barl_trl.synthetic.search import TINY_MODEL_DIR
 from ..preloaded import PRELOADED
 
 pytestmark = pytest.mark.filterwarnings("ignore:step_size=128")
-FILES = {
-    "good.yaml": f"""
-model_name_or_path: {TINY_MODEL_DIR}
-dataset_name: rows.jsonl
-prompt_template: "{{problem}}\\n"
-output_dir: out
-max_steps: 1
-num_generations: 4
-per_device_train_batch_size: 4
-max_completion_length: 16
-use_cpu: true
-bf16: false
-""",
-    "open.yaml": "dataset_name: [rows.jsonl\n",
-    "list.yaml": "- dataset_name\n",
-    "deep.yaml": "[" * 3_000,
-    "bytes.yaml": "dataset_name: \x00\n",
-    "typo.yaml": "dataset_name: rows.jsonl\nstepsize: 8\n",
-    "twice.yaml": "dataset_name: rows.jsonl\nstep_size: 8\nstep_size: 9\n",
-    "kind.yaml": "dataset_name: rows.jsonl\nmax_steps: 1.5\n",
-    "nothing.yaml": "dataset_name: null\n",
-    "mapping.yaml": "dataset_name: rows.jsonl\nenvironment_factory: {a: mine.Tool}\n",
-    "choice.yaml": "dataset_name: rows.jsonl\nlr_scheduler_type: cosin\n",
-    "rows.jsonl": '{"problem": "1+1?", "answer": "2"}\n{"problem": "1+2?", "answer": "3"}\n',
-    "others.jsonl": '{"text": "1+1?", "label": "2"}\n',
-    "empty.jsonl": "",
-    "rows.txt": "1+1? 2\n",
-    "notes/readme.txt": "nothing\n",
-    "damaged/config.json": "{\n",
-    "used/trainer_state.json": "{}",
-    "used/model.safetensors": "",
-    "foreign/rollouts_00000.parquet": "no parquet",
-    "page/index.html": "of others",
-    "broken.py": "def right(:\n",
-    "mine.py": '''
-weight = 3
-
-def one_parameter(texts):
-    return [1.0] * len(texts)
-
-def observed(prompts, hypotheses, steps, **columns):
-    return []
-
-def look(query: str) -> str:
-    """Look something up.
-
-    Args:
-        query: What.
-    """
-    return query
-
-def play(prompts, trainer):
-    return {}
-
-def number(completions, **columns):
-    return 1.0
-
-class Tool:
-    pass
-''',
-}
+HERE = Path(__file__).parent
+FILES = yaml.safe_load((HERE / "careless.yaml").read_text())
+FILES |= {"deep.yaml": "[" * 3_000, "bytes.yaml": "dataset_name: \x00\n"}
 LONG = "x" * 300
 
 COMMANDS = [
     line.format(LONG=LONG, MODEL=TINY_MODEL_DIR).split("\t")
-    for line in Path(__file__).with_name("mistakes.tsv").read_text().splitlines()
+    for line in (HERE / "mistakes.tsv").read_text().splitlines()
 ]
 """Commands, and what the line that they end with names."""
 LATE = [
@@ -95,7 +38,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("careless")
     for name, text in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_text(text.replace("{MODEL}", str(TINY_MODEL_DIR)))
     return folder
 
 

@@ -24,8 +24,8 @@ from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 from barl_trl.trainer import BARLConfig
 
 from ..distributed.launching import launch
-from ..trainer.playing import call, dialog, save_taught
-from ..trainer.test_agents import look
+from ..trainer.playing import call, described, dialog, save_taught
+from ..trainer.test_agents import chatting, look
 
 EVALUATION = ["--eval_strategy", "steps", "--eval_steps", "2", "--per_device_eval_batch_size", "4"]
 
@@ -179,58 +179,52 @@ def test_lora_benchmarks_and_resume(tmp_path, search_recipe, capsys):
     assert "data set" in capsys.readouterr().err.splitlines()[-1]
 
 
-AGENTS = '''
-from tests.trainer.test_agents import chatting, look
-
 class Game:
     def reset(self, hint, **row):
         self.hint, self.answer = hint, None
 
+    @described
     def look(self, key: int) -> str:
-        """Look up a key.
-
-        Args:
-            key: The key.
-        """
         self.answer = self.hint
         return look(1)
 
     def get_reward(self) -> float:
         return float(self.answer == "12")
 
+
 class KnowingGame(Game):
     def _observation_log_likelihoods(self, hypotheses, steps):
         return [[0.0 if text == "12" else -9.0 for text in hypotheses] for _ in steps]
 
+
 def near(answer, hypothesis):
     return float(answer == hypothesis)
 
+
 play = chatting([["Is it 3?<|im_end|>", ("No.",), "Is it 3?<|im_end|>"]] * 4, answer=["12"] * 4)
-'''
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model that calls the tool, rows with a column of their own, and a module of the user's."""
+    """A model that calls the tool, and rows with a column of their own."""
     said = dialog("3 * 4?", call("look", key=1), look(1), r"\boxed{12}")
     folder = save_taught(tmp_path_factory.mktemp("agents"), [said], tools=[look])
     row = {"problem": "3 * 4?", "answer": "12", "hint": "12", "numbers": ["12", "7"]}
     (folder / "rows.jsonl").write_text((json.dumps(row) + "\n") * 4)
-    (folder / "my_agents.py").write_text(AGENTS)
     return folder
 
 
+def game(name):
+    return {"environment_factory": f"{__name__}.{name}", "reward_funcs": []}
+
+
+EVALUATED = {"eval_benchmarks": "games=rows.jsonl", "eval_strategy": "steps", "eval_steps": 1}
+LISTED = {"hypotheses_column": "numbers", "outcome_under": f"{__name__}.near"}
 AGENTS_OF = {
-    "tools": {"tools": ["my_agents.look"]},
-    "rollout_func": {"rollout_func": "my_agents.play"},
-    "environment": {
-        **{"environment_factory": "my_agents.Game", "reward_funcs": [], "credit": "belief_critic"},
-        **{"eval_benchmarks": "games=rows.jsonl", "eval_strategy": "steps", "eval_steps": 1},
-    },
-    "belief": {
-        **{"environment_factory": "my_agents.KnowingGame", "reward_funcs": [], "credit": "bayes"},
-        **{"belief": "task", "hypotheses_column": "numbers", "outcome_under": "my_agents.near"},
-    },
+    "tools": {"tools": [f"{__name__}.look"]},
+    "rollout_func": {"rollout_func": f"{__name__}.play"},
+    "environment": game("Game") | {"credit": "belief_critic"} | EVALUATED,
+    "belief": game("KnowingGame") | {"credit": "bayes", "belief": "task"} | LISTED,
 }
 
 

@@ -21,13 +21,10 @@ from barl_trl.graders.choices import chosen
 from barl_trl.rewards import accuracy_reward
 from barl_trl.rows import messages_of
 
-from ..paths import ROOT
+from ..paths import ROOT, read_jsonl
 
-LAYOUTS = {
-    layout["name"]: layout
-    for line in (ROOT / "tests/data/layouts.jsonl").read_text(encoding="utf-8").splitlines()
-    for layout in [json.loads(line)]
-}
+HERE = Path(__file__).parent
+LAYOUTS = {layout["name"]: layout for layout in read_jsonl(HERE / "layouts.jsonl")}
 REFUSED = [name for name, layout in LAYOUTS.items() if layout["truths"] is None]
 NAMED = {  # what the message of the first try names
     "MetaMathQA": {"answer_column": "response"},
@@ -174,23 +171,7 @@ def test_rows_of_a_dataset_are_selected_by_paths_and_keep_their_columns():
         select(Dataset.from_list([row]), answer="gt.value")
 
 
-@pytest.mark.parametrize(
-    ("rows", "truths", "skipped"),
-    [
-        ([{"choices": ["4", "5"], "answer": k} for k in (0, 1, -1)], ["A", "B"], 1),
-        ([{"choices": ["4", "5"], "label": str(k)} for k in (1, 2)], ["A", "B"], 0),
-        ([{"options": {"A": "4", "B": "5"}, "answer": "5", "answer_idx": "B"}], ["B"], 0),
-        ([{"options": [{"key": "A", "value": "4"}, {"key": "B", "value": "5"}]} | {"answer": "b"}],
-         ["B"], 0),
-        ([{"opa": "4", "opb": "", "opc": "5", "opd": "", "cop": 2}], ["C"], 0),
-        ([{"A": "4", "B": "5", "C": "6", "answer": "6"}], ["C"], 0),
-        ([{"choices": ["4", "5"], "answer": "B"}, {"choices": [], "answer": "7"}], ["B", "7"], 0),
-        ([{"choices": ["4", "5"], "answer": one} for one in ("(B) 5", "B", "B: 4")], ["B"] * 2, 1),
-        ([{"possible_answers": ["4", "5"], "answer": "5"}], ["B"], 0),
-        ([{"Option A": "4", "Option B": "5", "answer": "B"}], ["B"], 0),
-        ([{"correct_answer": "5", "incorrect_answers": ["4", "6"], "answer": "5"}], ["B"], 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "truths", "skipped"), read_jsonl(HERE / "choices.jsonl"))
 def test_the_truth_of_multiple_choice_is_a_letter(write, rows, truths, skipped):
     path = write("p.jsonl", *({"question": f"Which {k}?"} | row for k, row in enumerate(rows)))
     data, report = load_problems(path)
@@ -206,15 +187,7 @@ def test_options_that_stand_in_the_problem_are_not_written_again(write):
         load_problems(write("q.jsonl", {"question": "Which?", "options": "a) 4 b) 5"}))
 
 
-@pytest.mark.parametrize(
-    ("answer", "reward"),
-    [
-        *(("E", 1), ("(e)", 1), (r"\text{E}", 1), ("A polygenic risk score", 1)),
-        *(("E: A polygenic risk score", 1), (r"\text{(E) A polygenic risk score.}", 1)),
-        *(("A", 0), ("A: a drug", 0), ("a drug", 0), ("A: A polygenic risk score", 0)),
-        *(("E or A", 0), ("", 0), ("a drug or A polygenic risk score", 0)),
-    ],
-)
+@pytest.mark.parametrize(("answer", "reward"), read_jsonl(HERE / "letters.jsonl"))
 def test_a_letter_its_text_and_both_are_right_and_others_wrong(answer, reward):
     options = ["a drug", "b", "c", "d", "A polygenic risk score"]
     said = rf"\boxed{{{answer}}}"

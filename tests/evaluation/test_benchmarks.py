@@ -1,5 +1,7 @@
 """Benchmarks, from folders in the layout that their repositories have on the Hub."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from datasets import Dataset
@@ -8,18 +10,12 @@ from barl_trl.evaluation.benchmarks import BENCHMARKS, Problem, load_benchmarks,
 from barl_trl.graders import extract_answer
 from barl_trl.rewards import rollout_answers
 
+from ..paths import read_jsonl
+
 Q = "How many?"
-# One row of each as the Hub has it, in all columns that matter, and its true answer.
-ROWS = {
-    "gsm8k": ({"question": Q, "answer": "9 + 9 = <<9+9=18>>18\n#### 18"}, "18"),
-    "math": ({"problem": Q, "solution": r"\boxed{2} is few, so $\boxed{\frac12}$."}, r"\frac12"),
-    "math500": ({"problem": Q, "solution": r"It is $\boxed{3}$.", "answer": "3", "level": 2}, "3"),
-    "college_math": ({"data_source": "d", "question": Q, "answer": "$x=2$"}, "x=2"),
-    "olympiadbench": ({"question": Q, "final_answer": ["$2 \\pi$"], "solution": ["3"]}, r"2 \pi"),
-    "aime24": ({"id": 6, "problem": Q, "solution": r"\boxed{1}", "answer": "033"}, "033"),
-    "amc23": ({"id": 0, "question": Q, "answer": 27.0, "url": "u"}, "27"),
-    "aime25": ({"problem_idx": 1, "problem": Q, "answer": 70, "problem_type": ["A"]}, "70"),
-}
+LINES = read_jsonl(Path(__file__).with_name("benchmarks.jsonl"))
+ROWS = {line["name"]: (line["row"], line["answer"]) for line in LINES}
+"""One row of each as the Hub has it, in all columns that matter, and its true answer."""
 
 
 def hub_folder(folder, name, rows, kind="parquet"):

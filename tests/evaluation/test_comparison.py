@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from barl_trl.evaluation.comparison import (
-    arms_of,
-    compare,
-    holm,
-    seeds_needed,
-)
+from barl_trl.evaluation.comparison import arms_of, compare, holm, seeds_needed
 
 from .files import problems
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import trl
+import yaml
 from transformers import AutoTokenizer
 
 from barl_trl.data import PAPER_SYSTEM_PROMPT
@@ -27,32 +28,14 @@ def tokenizer_with(tokenizer):
     return make
 
 
-PROMPTS = {
-    "qwen2.5-math": (  # the system prompt of its own evaluation
-        *("qwen2_5.jinja", None),
-        f"<|im_start|>system\n{PAPER_SYSTEM_PROMPT}<|im_end|>\n"
-        f"<|im_start|>user\n{PROBLEM}<|im_end|>\n<|im_start|>assistant\n",
-    ),
-    "r1-distill": (  # instructed in the user's message
-        *("deepseek_r1_distill.jinja", "<｜begin▁of▁sentence｜>"),
-        f"<｜begin▁of▁sentence｜><｜User｜>{PROBLEM}\n{PAPER_SYSTEM_PROMPT}<｜Assistant｜><think>\n",
-    ),
-    "llama-3": (  # the same every day
-        *("llama3_2.jinja", "<|begin_of_text|>"),
-        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
-        "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
-        f"{PAPER_SYSTEM_PROMPT}<|eot_id|>"
-        f"<|start_header_id|>user<|end_header_id|>\n\n{PROBLEM}<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n",
-    ),
-    "plain": (None, None, f"{PROBLEM}\n"),
-}
+PROMPTS = yaml.safe_load(Path(__file__).with_name("prompts.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("family", PROMPTS)
 def test_a_family_is_asked_in_its_own_way(tokenizer_with, family):
-    file, bos_token, prompt = PROMPTS[family]
-    chat = (CHAT_TEMPLATES / file).read_text() if file else None
+    chat, bos_token, prompt = PROMPTS[family].values()
+    chat = chat and (CHAT_TEMPLATES / chat).read_text()
+    prompt = prompt.replace("SYSTEM", PAPER_SYSTEM_PROMPT).replace("PROBLEM", PROBLEM)
     tokenizer = tokenizer_with(chat, bos_token)
     template = choose_template("auto", tokenizer)
     assert (template.name, template.prompt(tokenizer, PROBLEM)) == (family, prompt)
@@ -67,10 +50,8 @@ def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat)
     thinking = {"enable_thinking": False}
     if chat:
         record_training(tokenizer, **TRAINED | {"chat_template_kwargs": thinking})
-        messages = [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": PROBLEM},
-        ]
+        said = {"system": "Be brief.", "user": PROBLEM}
+        messages = [{"role": role, "content": text} for role, text in said.items()]
         options = {"tokenize": False, "add_generation_prompt": True} | thinking
         expected = tokenizer.apply_chat_template(messages, **options)
     else:

@@ -90,7 +90,8 @@ def test_equals_the_plain_loops(name, rollouts):
 @pytest.mark.parametrize("name", NAMES)
 def test_rollouts_that_are_not_judged_move_no_others(name, rollouts):
     credit = getattr(credits, name)
-    moved = [r if r.is_judged else r._replace(outcome=0.7, logps=[[-2.0, -1.0]]) for r in rollouts]
+    other = {"outcome": 0.7, "logps": [[-2.0, -1.0]], "turn_rewards": (), "states": ()}
+    moved = [r if r.is_judged else r._replace(**other) for r in rollouts]
     judged = [r.is_judged for r in rollouts]
     found, other = (rows(weigh_steps(scored(rs), credit, {}), rs) for rs in (rollouts, moved))
     check(found, other, judged)

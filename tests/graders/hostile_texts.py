@@ -6,6 +6,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from ..paths import read_jsonl
+
 MILLION = 200_000  # what is quadratic takes minutes
 TRUTH = "42"
 HANGS = "9^{9^{9}}"  # for a comparison that no refusal stands before
@@ -15,26 +17,12 @@ def rows(cell: Callable[[int, int], str], size: int) -> str:
     return r"\\".join("&".join(cell(i, j) for j in range(size)) for i in range(size))
 
 
-REPEATED = [
-    "1",
-    "x",
-    "+1",
-    "1,",
-    "\\",
-    "$",
-    "\n",
-    r"\text{or}",
-    "x=",
-    "1/",
-    r"\text{ cm}",
-    "{",
-    "}",
-    "(",
-]
-REPEATED += [r"\boxed{"]
-ROWS = Path(__file__).with_name("hostile.jsonl").read_text(encoding="utf-8").splitlines()
+HERE = Path(__file__).parent
+REPEATED, PIECES, MORE = json.loads((HERE / "pieces.json").read_text()).values()
+"""What is repeated a million times; what the parsers and rules look for, halves of it, and what no
+encoder would take; and more, which extractions look for."""
 HOSTILE = {
-    **{row["name"]: row["text"] for row in map(json.loads, ROWS)},
+    **{row["name"]: row["text"] for row in read_jsonl(HERE / "hostile.jsonl")},
     **{f"million {piece!r}": piece * (MILLION // len(piece)) for piece in REPEATED},
     "million decimals": "0." + "3" * MILLION,
     "million spaces": "1" + " " * MILLION + "1",
@@ -67,19 +55,4 @@ HOSTILE = {
 SHORTER = {name: text[:30_000] for name, text in HOSTILE.items()}
 """The same, where a million characters would take the same way, and seconds."""
 
-# What the parsers and rules look for, halves of it, and characters that no encoder would take.
-# fmt: off
-PIECES = [
-    r"\boxed{", "boxed", "{", "}", "\\", r"\\", "(", ")", "[", "]", "|", "&", "$", "$$", "#", "~",
-    r"\frac", r"\frac{1}{2}", r"\sqrt", r"\sqrt{", r"\left", r"\right", r"\!", r"\%", "%", "^", "_",
-    r"^\circ", r"\text{", r"\text{ or }", r"\mathrm{", r"\begin{pmatrix}", r"\end{pmatrix}", r"\pm",
-    r"\begin{cases}", r"\end{cases}", r"\cup", r"\in", r"\infty", r"\{", r"\}", r"\ldots", r"\pi",
-    r"\le", r"\ne", r"\approx", r"\to", r"\sin", r"\log", r"\ln", r"\binom", r"\mod", r"\vec{",
-    r"\overline{", r"\phantom{", r"\hspace{", r"\def", r"\lim", r"\mathbb{R}", r"\emptyset", "...",
-    ".", ",", ";", ":", "=", "<", ">", "+", "-", "*", "/", "!", "'", '"', "0", "1", "2", "10", "42",
-    "0.5", "999", "x", "y", "i", "e", "1e5", "inf", "nan", "mod", "yes", "or", "and", "percent",
-    "answer is ", "final answer is $", "####", "__", "import", "lambda", " ", "\n", "\t", "\x00",
-    "é", "１", "²", "½", "∞", "或", "𝟒", "\ud800", "\u202e", "\u200b",
-]
-# fmt: on
 soup = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)

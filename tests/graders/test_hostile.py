@@ -4,7 +4,6 @@ The hostile texts go through every grader, its extraction and the reward. `TRICK
 to please a lenient parser, which the default grader refuses. Real graders, real processes.
 """
 
-import json
 import os
 import resource
 import time
@@ -28,8 +27,8 @@ from barl_trl.graders import (
 from barl_trl.hypotheses import truth_answer
 from barl_trl.rewards import AccuracyReward
 
-from ..paths import ROOT
-from .hostile_texts import HOSTILE, PIECES, SHORTER, TRUTH, soup
+from ..paths import ROOT, read_jsonl
+from .hostile_texts import HOSTILE, MORE, PIECES, SHORTER, TRUTH, soup
 
 LONG = 30_000
 # No refusal stands before these: the process that compares reaches its limit.
@@ -68,31 +67,6 @@ READERS = {
 }
 """What looks for patterns in this process, and the longest text that it gets: nouns and claims take
 quadratic time."""
-MORE = [
-    r"\frac1",
-    "\\frac\\",
-    r"\sqrt2",
-    r"\\%",
-    "1/",
-    " .",
-    r"\{x|",
-    "√(",
-    "[a,",
-    "0.1",
-    "a ",
-    "答案是",
-]
-MORE += [
-    r"answer: \(",
-    r"answer: {{}",
-    "answer:\n",
-    "answer to ",
-    "-9/",
-    "</think>",
-    "9,999",
-    "**4 ",
-]
-MORE += ["<answer>", "<answer></answer>", "#### "]
 COMPOSED = [
     *[r"\boxed{" * 4000 + "}" * 4000, r"\boxed" + " " * LONG, r"\boxed{" + "9" * LONG + "}"],
     *["answer" + " " * LONG, "answer: " + r"\[" * LONG, "answer: " + "{a}" * (LONG // 4) + "{"],
@@ -201,7 +175,7 @@ def test_code_is_not_run(tmp_path, payload, pool):
 def families(path: Path) -> dict[str, set[tuple[str, str]]]:
     """The wrong answers of a file of cases by their family: true answer, answer."""
     found = {}
-    for case in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+    for case in read_jsonl(path):
         if not case["equivalent"]:
             found.setdefault(case["family"], set()).add((case["gold"], case["answer"]))
     return found

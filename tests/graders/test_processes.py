@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import torch.multiprocessing
+import yaml
 from torch import distributed
 from torch.utils.data import DataLoader
 
@@ -24,7 +25,9 @@ from barl_trl.graders import GRADERS, grader, verify
 from barl_trl.graders.processes import ProcessPool, compare
 
 from .grader_processes import cpu_seconds, eventually, grader_processes, linux
-from .hostile_texts import HANGS, MILLION, TRUTH
+from .hostile_texts import HANGS, HERE, MILLION, TRUTH
+
+SCRIPTS = yaml.safe_load((HERE / "scripts.yaml").read_text())
 
 
 @pytest.fixture
@@ -156,37 +159,6 @@ def test_importing_the_graders_starts_no_process_and_imports_no_library():
 
 # Nobody is left behind
 
-SCRIPT = r"""
-import os, signal, threading, time
-from barl_trl.graders import Grader, Verdict, extract_answer
-from barl_trl.graders.processes import ProcessPool, compare
-
-def hang(pool):
-    assert pool("1/2", "0.5") == "equal"
-    print("ready", flush=True)
-    return pool("1", "9^{9^{9}}")
-"""
-INTERRUPTED_WITH_MANY_TO_GO = """
-pool = ProcessPool(size=1, cpu_seconds=1)
-compare.size = 1  # threads
-judge = lambda gold, answer: Verdict(hang(pool) == "equal", "judged")
-Grader("own", "1", extract_answer, judge).verify_all((str(n), "") for n in range(60))
-"""
-RAISING = """
-signal.signal(signal.SIGUSR1, lambda *_: 1 / 0)
-threading.Thread(target=hang, args=[compare], daemon=True).start()
-while True:
-    time.sleep(1)
-"""
-KILLED_WITH_A_FORK = """
-pool = ProcessPool(size=1, cpu_seconds=1)
-pool("1", "1")
-if os.fork() == 0:
-    time.sleep(120)
-    os._exit(0)
-hang(pool)
-"""
-
 
 def ctrl_c(process: subprocess.Popen) -> None:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
@@ -199,7 +171,7 @@ def start():
 
     def start(code: str) -> subprocess.Popen:
         process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT + code],
+            [sys.executable, "-c", SCRIPTS["hang"] + code],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -225,10 +197,10 @@ def start():
 @pytest.mark.parametrize(
     ("code", "end"),
     [
-        *[("hang(compare)", ctrl_c), (INTERRUPTED_WITH_MANY_TO_GO, ctrl_c)],
-        (RAISING, lambda process: process.send_signal(signal.SIGUSR1)),
+        *[("hang(compare)", ctrl_c), (SCRIPTS["many to go"], ctrl_c)],
+        (SCRIPTS["raising"], lambda process: process.send_signal(signal.SIGUSR1)),
         ("hang(ProcessPool(size=1, cpu_seconds=1))", subprocess.Popen.kill),
-        (KILLED_WITH_A_FORK, subprocess.Popen.kill),
+        (SCRIPTS["fork"], subprocess.Popen.kill),
     ],
     ids=["Ctrl-C", "Ctrl-C with many to go", "exception", "kill -9", "kill -9, a fork has pipes"],
 )
@@ -360,48 +332,18 @@ def test_an_answer_is_one_request_and_no_reply(pool):
 
 # In a process of its own: the children of a process are accounted for together. The first bomb
 # computes; the second wants 1.1 GB at once, for a number whose digits nobody asked for.
-BOMBS = r"""
-import json, resource
-from pathlib import Path
-from barl_trl.graders.processes import ProcessPool
-
-pool = ProcessPool(size=1, cpu_seconds=1, wall_seconds=60)
-assert pool("1", "1") == "equal"
-outcomes = [
-    pool("5", "(x+y+z+w+v+u+t+s)^{9999}"),
-    pool("5", r"\lfloor 2.0^{9000000000} \rfloor"),
-    pool("1", "9^{9^{9}}"),
-    pool("1/2", "0.5"),
-]
-pool.close()
-children = resource.getrusage(resource.RUSAGE_CHILDREN)
-# Not ru_maxrss: a process starts with that of the one that started it.
-own = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
-print(json.dumps([outcomes, int(own), children.ru_maxrss, children.ru_utime + children.ru_stime]))
-"""
 
 
 @linux
 @pytest.mark.slow
 def test_memory_and_cpu_time_of_comparisons_are_bounded():
-    done = subprocess.run(
-        [sys.executable, "-c", BOMBS], capture_output=True, text=True, check=True, timeout=300
-    )
+    command, options = [sys.executable, "-c", SCRIPTS["bombs"]], {"check": True, "timeout": 300}
+    done = subprocess.run(command, capture_output=True, text=True, **options)
     (*bombs, ordinary), own_kib, kib, cpu_seconds = json.loads(done.stdout)
     assert "equal" not in bombs and bombs[-1] == "timeout" and ordinary == "equal"
     assert kib < 2**20 + 2**16, "1 GiB, and some slack"
     assert own_kib < 2**18
     assert cpu_seconds < 6 + 30, "each is tried twice if it crashes, and the start-ups"
-
-
-COMPARES = r"""
-import sys
-from barl_trl.graders.processes import ProcessPool
-
-pool = ProcessPool(size=1, cpu_seconds=1)
-pool.start()
-print(*[pool("1/2", answer) for answer in ("0.5", "9^{9^{9}}", "0.5")])
-"""
 
 
 def compare_under(*limits: str) -> subprocess.CompletedProcess:
@@ -411,7 +353,7 @@ def compare_under(*limits: str) -> subprocess.CompletedProcess:
     for tool in {*command} & {"prlimit", "setpriv"}:
         if shutil.which(tool) is None:
             pytest.skip(f"needs {tool}")
-    command += [sys.executable, "-c", COMPARES]
+    command += [sys.executable, "-c", SCRIPTS["compares"]]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 

@@ -3,10 +3,8 @@
 `tests/cases` has the pairs. Its `tables.jsonl` has what single functions make of a text or a pair.
 """
 
-import json
 from fractions import Fraction
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +24,7 @@ from barl_trl.graders.numbers import Tolerance, number
 from barl_trl.graders.processes import compare
 from barl_trl.hypotheses import truth_answer, why_inadmissible
 
-from ..paths import ROOT
+from ..paths import ROOT, read_jsonl
 from .hostile_texts import MILLION, soup
 
 OWN_CASES = ROOT / "tests" / "cases"
@@ -37,11 +35,7 @@ ACCEPTED = {(r"\overrightarrow{AB}", r"\overrightarrow{BA}")}  # a product of le
 DISPUTED = {"1.22", "z = 3+3 = 2", r"x=1/3\approx1.3"}  # labelled as right answers
 
 
-def rows(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-CASES = {name: rows(OWN_CASES / f"{name}.jsonl") for name in ("answers", "kinds", "held_out")}
+CASES = {name: read_jsonl(OWN_CASES / f"{name}.jsonl") for name in ("answers", "kinds", "held_out")}
 FAMILIES = [
     pytest.param(name, family, marks=[pytest.mark.slow] if name != "answers" else [])
     for name, cases in CASES.items()
@@ -63,7 +57,7 @@ def test_our_own_cases(name, family):
 
 @pytest.mark.slow
 def test_answers_as_models_write_them():
-    cases = rows(OWN_CASES / "models.jsonl")
+    cases = read_jsonl(OWN_CASES / "models.jsonl")
     labels = {(case["gold"], case["answer"]): case["equivalent"] for case in cases}
     verdicts = get_grader("math_verify").verify_all(labels)
     accepted = {pair for pair, verdict in verdicts.items() if verdict and not labels[pair]}
@@ -76,7 +70,7 @@ def test_answers_as_models_write_them():
 def test_pairs_of_public_suites():
     cases = [
         case
-        for case in rows(PUBLIC_CASES)
+        for case in read_jsonl(PUBLIC_CASES)
         if "hardverify" not in case["source"].lower() and case.get("answer_protocol", True)
         if case["answer"] not in {None, *DISPUTED} and case["gold_bare"] is not None
     ]
@@ -131,7 +125,7 @@ FUNCTIONS = {
     "compare": compare,
 }
 TABLES = {}
-for row in rows(OWN_CASES / "tables.jsonl"):
+for row in read_jsonl(OWN_CASES / "tables.jsonl"):
     TABLES.setdefault((row["of"], row["family"]), []).append((row["given"], row["expected"]))
 
 

@@ -20,13 +20,14 @@ from barl_trl.trainer.records import FOLDER, SCHEMA, file_name, read_metadata, r
 from barl_trl.trainer.records import write_records as write_records_of
 
 from ..tiny import tiny_model
-from ..trainer.playing import call, speaking
+from ..trainer.playing import call, described, speaking
 from ..trainer.rollouts import (
     COMPLETIONS,
     OUTCOMES,
     ROWS,
     config,
     given_rollouts,
+    task_function,
     trainer,
     weights_of,
 )
@@ -167,25 +168,17 @@ CANDIDATES = [*map(str, range(1, 6)), "0.5", "2.5"]
 PRIOR = [1.0, 2.0, 1.0, 1.0, 0.5, 1.0, 0.0]
 
 
-def seen(hypotheses, steps, **_):
+@task_function
+def seen(step, texts):
     """Log-likelihoods that rule out, favour, and contradict, as the lengths of texts have it."""
-
-    def number(step, text):
-        place = len(step) + 3 * len(text) + text.count("2")
-        return float("-inf") if place % 4 == 0 else -float(place % 3)
-
-    return [
-        [[number(step, text) for text in texts] for step in rollout]
-        for texts, rollout in zip(hypotheses, steps, strict=True)
-    ]
+    places = [len(step) + 3 * len(text) + text.count("2") for text in texts]
+    return [float("-inf") if place % 4 == 0 else -float(place % 3) for place in places]
 
 
-def foretold(hypotheses, steps, **_):
+@task_function
+def foretold(step, texts):
     """Rewards that each hypothesis predicts."""
-    return [
-        [[(len(step) + len(text)) % 3 / 2 for text in texts] for step in rollout]
-        for texts, rollout in zip(hypotheses, steps, strict=True)
-    ]
+    return [(len(step) + len(text)) % 3 / 2 for text in texts]
 
 
 @cost
@@ -243,20 +236,12 @@ class Game:
     def reset(self, secret, **row):
         self.secret, self.answer = int(secret), None
 
+    @described
     def at_least(self, number: int) -> str:
-        """Ask whether the secret is at least a number.
-
-        Args:
-            number: The number.
-        """
         return "yes" if self.secret >= number else "no"
 
+    @described
     def submit(self, number: int) -> str:
-        """Give the answer.
-
-        Args:
-            number: The answer.
-        """
         self.answer = number
         return "noted"
 

@@ -24,7 +24,7 @@ from barl_trl.trainer.turns import Generated
 from tests.tiny import tiny_model, tiny_tokenizer
 
 from .playing import call, played, speaking
-from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer, weights_of
+from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer, weights_in, weights_of
 from .test_agents import agent
 from .test_beliefs import KnowingGuess
 from .test_text_rollouts import ROWS as TEXTS
@@ -59,17 +59,22 @@ def loudness(completions, **_):
     return [None if text == "no idea" else sum(map(ord, text)) % 7 / 7 for text in completions]
 
 
+def share_of(state, rows):
+    """What of all rows this process has."""
+    size = len(rows) // state.num_processes
+    return slice(state.process_index * size, (state.process_index + 1) * size)
+
+
 def weighed(folder, state, credit):
     """The rollouts' weights, and what is logged of them."""
-    tokenizer, size = tiny_tokenizer(), len(ROWS) // state.num_processes
-    start = state.process_index * size
+    tokenizer, own = tiny_tokenizer(), ROWS[share_of(state, ROWS)]
     fields = {"credit": credit, "log_beliefs": True, "value_normalization": "none"}
-    fields |= {"per_device_train_batch_size": size, "max_completion_length": 256}
+    fields |= {"per_device_train_batch_size": len(own), "max_completion_length": 256}
     given = {"rows": PROBLEMS * 2, "reward_funcs": loudness}
     given |= {"rollout_func": given_rollouts(GIVEN, cut_off=[LONG[0], COMPLETIONS["1+1?"][3]])}
     args = config(folder / credit, **fields)
     made = trainer(tiny_model(tokenizer), tokenizer, args, **given)
-    weights = weights_of(made, ROWS[start : start + size])
+    weights = weights_of(made, own)
     metrics = {
         name.removeprefix("barl/"): values[-1]
         for name, values in made._metrics["train"].items()
@@ -80,37 +85,30 @@ def weighed(folder, state, credit):
 
 def of_agents(folder, state):
     """Weights of three games, of which two processes share the second; metrics of a benchmark."""
-    size = len(GAMES) // state.num_processes
-    here = slice(state.process_index * size, (state.process_index + 1) * size)
+    here = share_of(state, GAMES)
+    size = len(GAMES[here])
     fields = {"belief": "both", "hypotheses_column": "numbers", "reward_funcs": []}
     fields |= {f"per_device_{name}_batch_size": size for name in ("train", "eval")}
     # it does not divide by two: the second process repeats its last problem
     fields |= {"benchmarks": {"games": Dataset.from_list(GAMES[:11])}}
     made = agent(folder / "agents", rows=GAMES, environment_factory=KnowingGuess, **fields)
     output = played(made, GAMES[here], PLAYS[here])
-    lengths = output["completion_mask"].sum(dim=1)
-    weights = [row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)]
     speaking(made.model, made._tokenizer, PLAYS[here])
-    return weights, made.evaluate()
+    return weights_in(output), made.evaluate()
 
 
 def in_text(folder, state):
     """Weights of four games in text, and what their environments heard."""
-    size = len(SAYS) // state.num_processes
-    here = slice(state.process_index * size, (state.process_index + 1) * size)
-    size = {"rows": TEXTS[here], "credit_baseline": "leave_one_out"}
-    made, output = talk(folder / "text", SAYS[here], **size)
-    lengths = output["completion_mask"].sum(dim=1)
-    weights = [row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)]
-    metrics = {name: made._metrics["train"][f"barl/{name}"] for name in ("environment_errors",)}
-    return weights, metrics | {"heard": [one.heard for one in made.environments]}
+    here = share_of(state, SAYS)
+    given = {"rows": TEXTS[here], "credit_baseline": "leave_one_out"}
+    made, output = talk(folder / "text", SAYS[here], **given)
+    metrics = {"environment_errors": made._metrics["train"]["barl/environment_errors"]}
+    return weights_in(output), metrics | {"heard": [one.heard for one in made.environments]}
 
 
 def verdicts(folder, state):
     """What a process judged, and knows in the end."""
-    is_first, size = state.process_index == 0, len(ANSWERS) // state.num_processes
-    own = slice(state.process_index * size, (state.process_index + 1) * size)
-    judged = []
+    is_first, own, judged = state.process_index == 0, share_of(state, ANSWERS), []
 
     def judge(truth, answer):
         judged.append([truth, answer])

@@ -4,6 +4,7 @@ The model is real; a logits processor makes its `generate` say the words of a pl
 for each rollout.
 """
 
+import inspect
 import json
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from transformers import LogitsProcessor
 from barl_trl import BARLTrainer
 
 from ..tiny import tiny_model, tiny_tokenizer
-from .rollouts import config
+from .rollouts import config, output_of
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
 MARKUP = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>"]
@@ -43,6 +44,14 @@ def call(name, family="qwen2_5", **arguments):
     if family.startswith("llama"):
         return json.dumps({"name": name, "parameters": arguments})
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+def described(tool):
+    """Gives a function the docstring without which TRL takes no tool."""
+    names = [name for name in inspect.signature(tool).parameters if name != "self"]
+    of_each = "".join(f"    {name}: The {name}.\n" for name in names)
+    tool.__doc__ = f"{tool.__name__.capitalize()}.\n\nArgs:\n{of_each}"
+    return tool
 
 
 class Script(LogitsProcessor):
@@ -110,8 +119,7 @@ def speaking(model, tokenizer, plays):
 def played(trainer, rows, plays):
     """What TRL returns for a rollout batch of these plays, one for each row."""
     script = speaking(trainer.model, trainer._tokenizer, plays)
-    trainer.model.train()
-    output = trainer._generate_and_score_completions([dict(row) for row in rows])
+    output = output_of(trainer, rows)
     trainer.script = script
     return output
 

@@ -15,18 +15,13 @@ from transformers import TrainerCallback, set_seed
 
 from barl_trl import BARLTrainer
 from tests.tiny import tiny_model, tiny_tokenizer
-from tests.trainer.playing import agent_tokenizer, call, speaking
+from tests.trainer.playing import agent_tokenizer, call, described, speaking
 from tests.trainer.rollouts import config
 
 # 2 prompts x 4 rollouts are trained on in 4 steps; of 5 problems, an epoch takes 4, in 8 steps
 SETTINGS = {
-    "per_device_train_batch_size": 2,
-    "steps_per_generation": 4,
-    "max_completion_length": 12,
-    "save_strategy": "steps",
-    "save_steps": 3,
-    "max_steps": 10,
-    "shuffle_dataset": True,
+    **{"per_device_train_batch_size": 2, "steps_per_generation": 4, "max_completion_length": 12},
+    **{"save_strategy": "steps", "save_steps": 3, "max_steps": 10, "shuffle_dataset": True},
     "learning_rate": 1e-2,
 }
 PROMPT = [{"role": "user", "content": "Which number?"}]
@@ -48,12 +43,8 @@ class Guess:
         self.secret, self.answer = int(solution), None
         return f" Hint: {random.random():.6f}"
 
+    @described
     def guess(self, number: int) -> str:
-        """Guess.
-
-        Args:
-            number: A number.
-        """
         self.answer = number
         return f"{random.random():.6f}"
 

@@ -88,9 +88,27 @@ def trainer(model, tokenizer, args, *, rows=PROBLEMS, cls=BARLTrainer, **kwargs)
     return cls(**given | defaults | kwargs)
 
 
+def task_function(row):
+    """A function that the task gives, from one of a step and its hypotheses."""
+
+    def function(hypotheses, steps, **columns):
+        pairs = zip(hypotheses, steps, strict=True)
+        return [[row(step, texts) for step in of_rollout] for texts, of_rollout in pairs]
+
+    return function
+
+
+def output_of(trainer, rows=ROWS):
+    """What TRL gets for a rollout batch of these rows."""
+    trainer.model.train()
+    return trainer._generate_and_score_completions([dict(row) for row in rows])
+
+
 def weights_of(barl_trainer, rows=ROWS):
     """Token weights of the given rollouts, in their order, without padding."""
-    barl_trainer.model.train()
-    output = barl_trainer._generate_and_score_completions(rows)
+    return weights_in(output_of(barl_trainer, rows))
+
+
+def weights_in(output):
     lengths = output["completion_mask"].sum(1)
     return [row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)]

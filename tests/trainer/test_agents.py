@@ -22,19 +22,24 @@ from .. import reference
 from ..base_model import save_base_model, search_messages
 from ..tiny import tiny_model
 from . import by_hand
-from .playing import TEMPLATES, Keeping, agent_config, agent_tokenizer, call, played, speaking
-from .rollouts import apart, config
+from .playing import (
+    TEMPLATES,
+    Keeping,
+    agent_config,
+    agent_tokenizer,
+    call,
+    described,
+    played,
+    speaking,
+)
+from .rollouts import apart, config, output_of
 
 QUESTION = [{"role": "user", "content": "What is 3 times 4?"}]
 ROWS = [{"prompt": QUESTION, "solution": "12"}] * 4
 
 
+@described
 def look(key: int) -> str:
-    """Look up a key.
-
-    Args:
-        key: The key.
-    """
     if key < 0:
         raise RuntimeError(r"no \boxed{12}")
     return r"it is \boxed{12}, <think> and <|im_end|> or </tool_call>" + "!" * key
@@ -139,20 +144,12 @@ class Guess:
         self.secret, self.answer = int(solution), None
         return " The game begins."
 
+    @described
     def compare(self, number: int) -> str:
-        """Compare the secret with a number.
-
-        Args:
-            number: A number.
-        """
         return "equal" if number == self.secret else "no"
 
+    @described
     def submit(self, number: int) -> str:
-        """Give the answer.
-
-        Args:
-            number: The answer.
-        """
         self.answer = number
         return r"noted, not \boxed{5}"
 
@@ -192,12 +189,8 @@ class Final(Guess):
     """Ends with the answer, by a mark."""
 
     @ends_episode
+    @described
     def submit(self, number: int) -> str:
-        """Give the answer.
-
-        Args:
-            number: The answer.
-        """
         return super().submit(number)
 
 
@@ -385,8 +378,7 @@ def test_a_rollout_func_of_several_turns(tmp_path):
         return accuracy_reward(completions, kwargs["solution"])
 
     trainer = agent(tmp_path, reward_funcs=reward, rollout_func=chatting(CHATS), step_size=99)
-    trainer.model.train()
-    output = trainer._generate_and_score_completions([dict(row) for row in ROWS])
+    output = output_of(trainer, ROWS)
     assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 1]
     assert trainer.scored.answers == ["12", "7", "9", None]
     assert not any(trainer.scored.is_cut_off)  # the last one was ended by the function
@@ -399,8 +391,7 @@ def test_a_rollout_func_of_several_turns(tmp_path):
     assert seen[3][-1] == {"role": "tool", "content": "user\nNo \\boxed{5}.\nassistant"}
     texts = [{"prompt": "3 * 4?", "solution": "12"}] * 4
     trainer = agent(tmp_path, rows=texts, reward_funcs=reward, rollout_func=chatting(CHATS))
-    trainer.model.train()
-    trainer._generate_and_score_completions(texts)
+    output_of(trainer, texts)
     assert seen[4:] == [r"\boxed{12}", r"\boxed{7}", r"\boxed{9}", ""]
 
 
@@ -416,8 +407,7 @@ def test_a_rollout_func_may_tell_the_answers_and_leaves_the_data_as_they_are(tmp
     rollout_func = chatting(CHATS, answer=["12", None, 9, "12"], game=3)
     rewards = [accuracy_reward, own]
     trainer = agent(tmp_path, reward_funcs=rewards, rows=rows, rollout_func=rollout_func)
-    trainer.model.train()
-    trainer._generate_and_score_completions([dict(row) for row in rows])
+    output_of(trainer, rows)
     told = ["12", None, "9", "12"]
     assert trainer.scored.answers == told and seen == [(["12"] * 4, told, [3] * 4)]
     assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 1.0]

@@ -13,7 +13,7 @@ from barl_trl.trainer.metrics import _bad_signs
 
 from .. import reference
 from .playing import Keeping, call, played
-from .rollouts import given_rollouts
+from .rollouts import given_rollouts, output_of, task_function
 from .test_agents import GAMES, QUESTION, Guess, agent, look
 
 NUMBERS = ["3", "7", "9", "12"]
@@ -178,12 +178,7 @@ def test_an_observation_that_no_hypothesis_allows_leaves_the_belief_and_is_count
 ):
     """What is no number is refused at first, and counted later."""
 
-    def ill(hypotheses, steps, **columns):
-        return [
-            [[number] * len(texts)] * len(turns)
-            for turns, texts in zip(steps, hypotheses, strict=True)
-        ]
-
+    ill = task_function(lambda messages, texts: [number] * len(texts))
     trainer = game(tmp_path, factory=Guess, observation_likelihood=ill)
     if math.isnan(number):
         with pytest.raises(ValueError, match="step 0 of rollout 0"):
@@ -226,20 +221,13 @@ def of_texts(make, tokenizer):
 @pytest.mark.parametrize("belief", ["model", "task", "both"])
 def test_the_expected_outcome_does_not_know_the_true_answer(of_texts, belief):
     """The same rollouts have the same weights, whichever of their answers is true or unknown."""
-
-    def said(hypotheses, steps, **columns):
-        pairs = zip(hypotheses, steps, strict=True)
-        return [
-            [[-0.1 * len(text) * int(n) for n in texts] for text in parts] for texts, parts in pairs
-        ]
-
+    said = task_function(lambda text, texts: [-0.1 * len(text) * int(n) for n in texts])
     tells = {} if belief == "model" else {"observation_likelihood": said}
     trainer = of_texts(belief=belief, **tells)
-    trainer.model.train()
     weights = []
     for truth in ("1", "2", "3", None):
         rows = [row | {"solution": truth} for row in TEXT_ROWS]
-        weights.append(trainer._generate_and_score_completions(rows)["advantages"])
+        weights.append(output_of(trainer, rows)["advantages"])
     assert weights[0].abs().max() > 0.01
     for others in weights[1:]:
         torch.testing.assert_close(others, weights[0])
@@ -254,8 +242,7 @@ def test_predicted_rewards_take_the_place_of_progress(of_texts):
             rewards if len(steps) == 4 else [[[0.0] * 3] * len(steps[0])]
         ),
     )
-    trainer.model.train()
-    output = trainer._generate_and_score_completions(TEXT_ROWS)
+    output = output_of(trainer, TEXT_ROWS)
     for n, predicted in enumerate(rewards):
         outcome = [1.0, 0.0, 1.0, 0.0][n]
         steps = len(predicted)
@@ -276,21 +263,19 @@ def test_predicted_rewards_take_the_place_of_progress(of_texts):
 )
 def test_a_batch_without_any_usable_hypothesis_has_no_weights(of_texts, credit, belief):
     trainer = of_texts(credit=credit, belief=belief, hypotheses_column=None)
-    trainer.model.train()
     rows = [row | {"solution": "{"} for row in TEXT_ROWS]
     if credit == "bayes":  # it needs no truth, but some answer
         trainer.rollout_func = given_rollouts({"Which?": ["no idea"]})
-    output = trainer._generate_and_score_completions(rows)
+    output = output_of(trainer, rows)
     assert not output["advantages"].any()
     assert "barl/no_hypothesis" in trainer._said
 
 
 @pytest.mark.parametrize(("length", "belief"), [(3, "model"), (60, "model"), (60, "task")])
-def test_lists_that_cost_more_than_the_rollouts_are_named(tmp_path, length, belief):
-    trainer = text_trainer(tmp_path, credit="barl", belief=belief)
-    trainer.model.train()
+def test_lists_that_cost_more_than_the_rollouts_are_named(of_texts, length, belief):
+    trainer = of_texts(credit="barl", belief=belief)
     numbers = [str(n) for n in range(1, length + 1)]
-    trainer._generate_and_score_completions([row | {"numbers": numbers} for row in TEXT_ROWS])
+    output_of(trainer, [row | {"numbers": numbers} for row in TEXT_ROWS])
     rollouts = trainer.generated
     own = sum(map(len, [*rollouts.prompt_ids, *rollouts.completion_ids]))
     is_long = (length, belief) == (60, "model")
@@ -305,13 +290,7 @@ def test_lists_that_cost_more_than_the_rollouts_are_named(tmp_path, length, beli
 
 def changed(change):
     """Likelihoods of which each number is changed."""
-
-    def function(hypotheses, steps, **columns):
-        return [
-            [[*map(change, compared(messages, texts))] for messages in turns]
-            for turns, texts in zip(steps, hypotheses, strict=True)
-        ]
-
+    function = task_function(lambda messages, texts: [*map(change, compared(messages, texts))])
     return {"factory": Guess, "observation_likelihood": function}
 
 

@@ -13,7 +13,7 @@ from trl.chat_template_utils import add_response_schema
 from barl_trl.credit.registry import import_path
 from barl_trl.trainer.records import read_records
 
-from .playing import agent_tokenizer, call, played, speaking
+from .playing import agent_tokenizer, call, described, played, speaking
 from .test_agents import QUESTION, ROWS, agent
 
 
@@ -32,8 +32,8 @@ def tool(body, name="give"):
         return body(key)
 
     made = later if asyncio.iscoroutinefunction(body) else give
-    made.__name__, made.__doc__ = name, "Give.\n\nArgs:\n    key: The key."
-    return made
+    made.__name__ = name
+    return described(made)
 
 
 RESULTS = [

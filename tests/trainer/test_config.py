@@ -2,10 +2,12 @@
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from datasets import Dataset, IterableDataset
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +22,9 @@ from barl_trl.trainer.config import own_fields
 
 from ..paths import ROOT
 from ..tiny import tiny_tokenizer
-from .rollouts import config, trainer
+from .rollouts import config, task_function, trainer
 
+REFUSED = yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text())
 CPU = {"use_cpu": True, "bf16": False}
 
 
@@ -37,28 +40,7 @@ def make(**settings):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *[("step_size", value) for value in (0, 1.5, None, "8")],
-        *[("consistency_beta", value) for value in (-0.5, math.nan, "1", None)],
-        *[("max_completion_length", 0), ("max_answer_chars", 0), ("scoring_max_tokens", 0)],
-        *[("max_hypotheses", 1), ("max_hypotheses", "4"), ("plausibility_temperature", 0.0)],
-        *[("answer_likelihood", "max"), ("extraction", "stately"), ("scoring_method", "fast")],
-        *[("credit_baseline", "mean"), ("value_normalization", "std"), ("belief", "none")],
-        *[("elicitation", ""), ("elicitation", None), ("prior_column", "weights")],
-        *[("overwrite_output_dir", "false"), ("log_beliefs", "no"), ("solution_column", 3)],
-        *[("step_size", True), ("max_hypotheses", 2.5), ("num_train_epochs", 0)],
-        *[("credit", "barll"), ("credit", "no.such.module"), ("prompts_per_rollout_batch", 0)],
-        # TRL's
-        *[("beta", -0.1), ("temperature", 0.0), ("num_generations", 1), ("num_generations", 0)],
-        *[("loss_type", "vespo"), ("loss_type", "luspo"), ("max_steps", 0)],
-        *[("importance_sampling_level", "sequence"), ("off_policy_mask_threshold", 0.5)],
-        *[("multi_objective_aggregation", "normalize_then_sum"), ("enable_jit_checkpoint", True)],
-        *[("scale_rewards", "batch"), ("scale_rewards", False), ("per_device_train_batch_size", 0)],
-        *[("output_dir", value) for value in ("", " ", 7, ["out"])],
-        *[("learning_rate", "1e-6"), ("max_steps", "10"), ("use_cpu", "false"), ("seed", "1")],
-        *[("model_init_kwargs", "bf16"), ("chat_template_kwargs", ["a"])],
-    ],
+    ("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values]
 )
 def test_a_value_that_is_refused(name, value):
     with pytest.raises(ValueError, match=f"^{name} must "):
@@ -229,8 +211,9 @@ def no_more(completions):
     return [0.0 for _ in completions]
 
 
-def likelihood(steps, hypotheses, **columns):
-    return [[[0.0] * len(h) for _ in s] for s, h in zip(steps, hypotheses, strict=True)]
+@task_function
+def likelihood(step, texts):
+    return [0.0] * len(texts)
 
 
 def needs_more(steps, hypotheses, secret):

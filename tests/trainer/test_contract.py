@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import transformers.trainer
+import yaml
 from transformers import Trainer, TrainingArguments
 from trl import GRPOConfig, GRPOTrainer
 from trl.extras import profiling
@@ -106,37 +107,8 @@ def test_every_field_that_is_read_is_listed():
 
 # What TRL's methods do inside: their names in order, and in a run.
 
-SCORING = "_generate_and_score_completions"
-USED = (
-    # old log-probabilities are asked for first and before the rewards, where rollouts are older
-    # than the policy, or vLLM's are corrected
-    (SCORING, "_generate _get_per_token_logps_and_entropies ref_model _calculate_rewards _logs"),
-    (SCORING, "gradient_accumulation_steps _get_per_token_logps_and_entropies"),
-    (SCORING, "vllm_importance_sampling_correction _get_per_token_logps_and_entropies"),
-    *[(SCORING, f"'{name}'") for name in ("advantages", "completion_mask", "old_per_token_logps")],
-    (SCORING, "'importance_sampling_ratio'"),
-    (SCORING, "environments _generate"),  # agents' answers are read there
-    (SCORING, "extra_fields _calculate_rewards"),
-    ("_generate", "_tool_call_loop 'env_mask'"),  # of the model's own tokens
-    ("_generate", "rollout_func 'env_mask'"),
-    ("_generate", "return prompt_ids completion_ids tool_mask completions extra_fields"),
-    # chat templates' ends are put there, and greedy generation
-    ("_generate_single_turn", "eos_token_ids"),
-    ("_generate_single_turn", "vllm_generation"),
-    ("_generate_single_turn", "generation_kwargs"),
-    ("_calculate_rewards", "_log_completion_extra"),  # graders' reasons
-    ("_log_completion_extra", "_pending_extra_logs"),
-    ("_compute_loss", "dim 'advantages'"),  # of every token
-    ("_compute_loss", "_get_per_token_logps_and_entropies 'old_per_token_logps'"),  # first ratio
-    ("_prepare_inputs", "_step _buffered_inputs"),  # a resumed run begins a rollout batch
-    ("_prepare_inputs", SCORING),
-    ("training_step", "training_step _step"),
-    ("log", "_metrics log clear"),
-    ("create_model_card", "_tag_names"),
-    ("create_model_card", "_name"),
-    ("create_model_card", "_paper"),
-)
-"""Method, and the names and texts that it uses in this order."""
+USED = yaml.safe_load(Path(__file__).with_name("contract.yaml").read_text())
+USED = [(method, names) for method, of_each in USED.items() for names in of_each]
 
 
 def first_not_used(text, expected):

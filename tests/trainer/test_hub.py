@@ -10,7 +10,9 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -80,16 +82,23 @@ class Hub(BaseHTTPRequestHandler):
         pass
 
 
+@contextmanager
+def serving(handler, folder):
+    """The environment of a process whose Hub answers so."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        environment = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_TOKEN": ""}
+        environment |= {"HF_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "0"}
+        environment |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
+        yield os.environ | environment | {"HF_HUB_DOWNLOAD_TIMEOUT": "1"}
+        server.shutdown()
+
+
 @pytest.fixture
 def push(tmp_path):
     """Trains and pushes in a process of its own; returns the titles and files of the commits."""
     handler = type("Handler", (Hub,), {"repositories": {}})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        environment = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_TOKEN": ""}
-        environment |= {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
-        environment |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
-        environment |= {"HF_HUB_DOWNLOAD_TIMEOUT": "1"}
+    with serving(handler, tmp_path) as environment:
 
         def push(name, *, answers=None, **settings):
             handler.answers = answers
@@ -97,7 +106,7 @@ def push(tmp_path):
             settings |= {"hub_always_push": True, "hub_token": "hf_of_me"}
             command = [sys.executable, "-m", "tests.trainer.resume_worker", json.dumps(settings)]
             done = subprocess.run(
-                command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True
+                command, cwd=ROOT, env=environment, capture_output=True, text=True
             )
             if answers:
                 return done.stderr
@@ -105,7 +114,6 @@ def push(tmp_path):
             return handler.repositories[f"me/{name}"]
 
         yield push
-        server.shutdown()
 
 
 @pytest.mark.slow
@@ -157,16 +165,9 @@ def test_a_silent_hub_is_asked_once(tmp_path):
     asked = []
     answer = {f"do_{name}": lambda self: (asked.append(self.path), time.sleep(30))
               for name in ("HEAD", "GET")}  # fmt: skip
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Hub,), answer)) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        environment = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_TOKEN": ""}
-        environment |= {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
-        environment |= {"HF_HUB_DOWNLOAD_TIMEOUT": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-        command = [sys.executable, "-c", LOADING]
-        run = subprocess.run(
-            command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True
-        )
-        server.shutdown()
+    with serving(type("Handler", (Hub,), answer), tmp_path) as environment:
+        options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+        run = subprocess.run([sys.executable, "-c", LOADING], **options)
     assert run.stdout == "AutoTokenizer True\nAutoModelForCausalLM True\n", run.stderr
     assert len(asked) == 1
 
@@ -218,17 +219,7 @@ def test_a_lora_that_is_saved_has_our_card_which_loads_it(make, model_path, tmp_
         assert len(run_example(card, tmp_path, monkeypatch)) == 1
 
 
-SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_secret", "password"]
-SECRETS += ["OPENAI_API_KEY", "aws_secret_access_key", "X-Api-Key", "MY_TOKEN"]
-LEAKS = (  # each with a secret at %, which has a name before it, or a look
-    *("me/hf_%", "key sk-%", "ghp_%", "AKIA%", "git+https://me:%@host/x", "https://%@host/x"),
-    *("https://host/a.jsonl?token=%&n=1", "https://b/x?X-Amz-Signature=%", "me:%@10.0.0.1:3128"),
-    *("s3://AKIA12345678:%@b", "OPENAI_API_KEY=%", "export NPM_TOKEN='%'", "403: Bearer %."),
-    *("http://a:b@%@host", "--hub_token %", "--api-key=%", "{'token': '%'}", '{"password": "%"}'),
-    "Authorization: Bearer %",
-)
-KEPT = ("me/task-sk-x", "max_tokens=5 pad_token: <pad>", "a@b: c://d", "git@host:me/x", "me@host")
-KEPT += ("ssh://git@host/x", "the secret number is 5", "http://host/x?a@b", "api_key=None")
+SECRETS, LEAKS, KEPT = yaml.safe_load(Path(__file__).with_name("secrets.yaml").read_text()).values()
 
 
 def test_secrets_are_known_by_their_names_or_looks():
@@ -238,7 +229,7 @@ def test_secrets_are_known_by_their_names_or_looks():
     for text in LEAKS:
         shown = redacted(text.replace("%", "CANARY0123456789"))
         assert "CANARY" not in shown and "<SECRET>" in shown and redacted(shown) == shown, shown
-    assert redacted([*KEPT]) == [*KEPT]
+    assert redacted(KEPT) == KEPT
     kept = {"max_tokens": 3, "pad_token": "<pad>", "eos_token": "</s>", 1: "task-sk-x", "hf_": None}
     assert redacted(kept) == kept
     assert redacted("who is plain?", "plain", None) == "who is <SECRET>?"

@@ -88,13 +88,11 @@ def test_agents_whose_group_straddles_two_processes_and_their_benchmarks(found):
         assert metrics["eval_games/mean_tokens"] == tokens
 
 
-def test_text_episodes_that_one_process_plays_longer(both, one):
+def test_text_episodes_that_one_process_plays_longer(found):
+    both, one = found
     weights = [row for two in both for row in two["weights"]["text"]]
     by_hand.assert_equal(weights, one["weights"]["text"], atol=1e-6)
-    metrics = [found["metrics"]["text"] for found in (*both, one)]
-    assert [found["environment_errors"] for found in metrics] == [[0.25]] * 3
-    assert [found["heard"] for found in metrics] == [
-        [["7"], ["7"]],
-        [["3", "4", "7"], ["error"]],
-        [["7"], ["7"], ["3", "4", "7"], ["error"]],
-    ]
+    metrics = [own["metrics"]["text"] for own in (*both, one)]
+    assert [own["environment_errors"] for own in metrics] == [[0.25]] * 3
+    heard = [["7"], ["7"]], [["3", "4", "7"], ["error"]]
+    assert [own["heard"] for own in metrics] == [*heard, heard[0] + heard[1]]

@@ -33,15 +33,9 @@ from ..paths import ROOT
 from ..tiny import tiny_tokenizer
 
 FULL = make_record(0) | {
-    "own_tokens": [1, 0] * 6 + [1],
-    "turn_ends": [13],
-    "observed_tools": [["look", "look"]],
-    "cost": -0.5,
-    "outcomes_under": [0.0, 0.25, 1.0],
-    "token_weights": [0.25] * 12 + [0.0],
-    "predicted_rewards": [[0.5, -1.0, 0.0]],
-    "turn_rewards": [0.25],
-    "states": [7],
+    **{"own_tokens": [1, 0] * 6 + [1], "turn_ends": [13], "observed_tools": [["look", "look"]]},
+    **{"cost": -0.5, "outcomes_under": [0.0, 0.25, 1.0], "predicted_rewards": [[0.5, -1.0, 0.0]]},
+    **{"token_weights": [0.25] * 12 + [0.0], "turn_rewards": [0.25], "states": [7]},
 }
 NEEDED = ("step", "group", "rollout", "prompt_id", "prompt", "token_ids", "tokens", "step_ends")
 

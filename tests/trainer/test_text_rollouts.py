@@ -9,9 +9,10 @@ from datasets import Dataset
 
 from barl_trl import text_rollouts
 
-from ..tiny import tiny_model, tiny_tokenizer
-from .playing import TEMPLATES, Keeping, agent_config, agent_tokenizer, played, speaking
+from ..tiny import tiny_tokenizer
+from .playing import TEMPLATES, played, speaking
 from .test_agents import QUESTION, agent
+from .test_turn_rewards import check_weights
 
 ROWS = [{"prompt": QUESTION, "seed": 3}] * 4
 REPLY = "<|im_end|>\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
@@ -31,15 +32,13 @@ class Higher:
         return ("higher" if number < 7 else "lower"), number / 10, number == 7, False, {}
 
 
-def talk(tmp_path, says, environment=Higher, *, max_turns=3, rows=ROWS, **fields):
-    trainer = agent(
-        tmp_path,
-        rows=rows,
-        reward_funcs=None,
-        credit=fields.pop("credit", "turns"),
-        rollout_func=text_rollouts(environment, max_turns=max_turns),
-        **fields,
-    )
+def talking(tmp_path, environment, max_turns=3, **fields):
+    given = {"rows": ROWS, "reward_funcs": None, "credit": "turns"} | fields
+    return agent(tmp_path, rollout_func=text_rollouts(environment, max_turns=max_turns), **given)
+
+
+def talk(tmp_path, says, environment=Higher, *, rows=ROWS, **fields):
+    trainer = talking(tmp_path, environment, rows=rows, **fields)
     return trainer, played(trainer, rows, says)
 
 
@@ -67,24 +66,15 @@ def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
     assert trainer.scored.is_cut_off == [False, False, False, True]
     assert trainer._metrics["train"]["barl/environment_errors"] == [0.25]
     assert [one.seed for one in trainer.environments] == [3] * 4
-    # who was done takes no further turn
-    assert trainer.script.calls == [4, 3, 1]
-    for row, rewards, ends, mask in zip(
-        output["advantages"].tolist(),
-        generated.turn_rewards,
-        trainer.scored.step_ends,
-        generated.masks,
-        strict=True,
-    ):
-        known = [0.0 if r != r else r for r in rewards]
-        to_go = [sum(known[t:]) for t in range(len(known))] + [0.0]
-        want = [own * to_go[sum(end <= k for end in ends)] for k, own in enumerate(mask)]
-        assert row[: len(mask)] == pytest.approx(want)
-
-
-def test_text_episodes_of_plain_prompts_where_padding_ends_a_turn(tmp_path):
-    rows = [{"prompt": "Which number?", "seed": 1}] * 4
-    trainer, _ = talk(tmp_path, [["3", "7<|endoftext|>8"]] * 4, rows=rows)
+    assert trainer.script.calls == [4, 3, 1]  # who was done takes no further turn
+    expected = []
+    for rewards, ends, mask in zip(told, trainer.scored.step_ends, generated.masks, strict=True):
+        known = [0.0 if math.isnan(r) else r for r in rewards]
+        to_go = [sum(known[t:]) for t in range(len(known) + 1)]
+        expected.append([own * to_go[sum(end <= k for end in ends)] for k, own in enumerate(mask)])
+    check_weights(output, expected)
+    rows = [{"prompt": "Which number?", "seed": 1}] * 4  # plain prompts
+    trainer, _ = talk(tmp_path, [["3", "7<|endoftext|>8"]] * 4, rows=rows)  # padding ends a turn
     assert texts_of(trainer)[0] == "3<|im_end|>\nhigher\n7<|endoftext|>"
 
 
@@ -109,29 +99,10 @@ def test_text_episodes_are_trained_and_evaluated(tmp_path):
         def __init__(self):
             made.append(self)
 
-    tokenizer = agent_tokenizer()
-    model = tiny_model(tokenizer)
-    model.config.max_position_embeddings = 4096
-    rows = Dataset.from_list(ROWS)
-    trainer = Keeping(
-        model,
-        None,
-        agent_config(
-            tmp_path,
-            credit="turns",
-            max_steps=2,
-            num_generations=4,
-            eval_strategy="steps",
-            per_device_train_batch_size=4,
-            per_device_eval_batch_size=4,
-            eval_steps=1,
-        ),
-        rows,
-        rows,
-        tokenizer,
-        rollout_func=text_rollouts(Counted, max_turns=2),
-    )
-    speaking(trainer.model, tokenizer, [["3", "7"]] * 4)
+    evaluates = {"eval_strategy": "steps", "per_device_eval_batch_size": 4, "eval_steps": 1}
+    evaluates |= {"eval_dataset": Dataset.from_list(ROWS), "max_steps": 2}
+    trainer = talking(tmp_path, Counted, max_turns=2, **evaluates)
+    speaking(trainer.model, trainer._tokenizer, [["3", "7"]] * 4)
     trainer.train()
     assert len(made) == 4
     rewards = [log["eval_reward"] for log in trainer.state.log_history if "eval_reward" in log]
@@ -210,25 +181,15 @@ async def waits(self, text=""):
     return "", 0.0, True
 
 
-WRONG = {
-    "TextArena's two values": methods(step=lambda self, text: (True, {})),
-    "a text": methods(step=lambda self, text: "yes!"),
-    "rewards of players": methods(step=lambda self, text: ("", {0: 1.0}, True)),
-    "async": methods(step=waits),
-    "async reset": methods(reset=waits),
-    "a column that is not there": methods(reset=lambda self, secret: None),
-}
+# TextArena's two values, a text, and rewards of players
+STEPS = [(True, {}), "yes!", ("", {0: 1.0}, True)]
+WRONG = [methods(step=lambda self, text, told=told: told) for told in STEPS]
+WRONG += [methods(step=waits), methods(reset=waits), methods(reset=lambda self, secret: None)]
 
 
-@pytest.mark.parametrize("environment", WRONG.values(), ids=WRONG.keys())
+@pytest.mark.parametrize("environment", WRONG)
 def test_environments_that_none_can_play_are_an_error_at_once(tmp_path, environment):
-    trainer = agent(
-        tmp_path,
-        rows=ROWS,
-        reward_funcs=None,
-        credit="turns",
-        rollout_func=text_rollouts(environment),
-    )
+    trainer = talking(tmp_path, environment)
     with pytest.raises(RuntimeError, match="Wrong"):
         played(trainer, ROWS, [["7"]] * 4)
     trainer.state.global_step = 1  # a server may be down for a while
@@ -237,12 +198,13 @@ def test_environments_that_none_can_play_are_an_error_at_once(tmp_path, environm
     assert not trainer.generated.turn_rewards[0][0] > 0
 
 
-@pytest.mark.parametrize("wrong", ["one for all", "with an answer"])
-def test_environments_that_would_train_wrongly_are_refused(tmp_path, wrong):
-    one = Higher()
-    knowing = methods(reset=lambda self, seed: setattr(self, "answer", "7"))
+ONE, KNOWING = Higher(), methods(reset=lambda self, seed: setattr(self, "answer", "7"))
+
+
+@pytest.mark.parametrize("made", [lambda: ONE, KNOWING])
+def test_environments_that_would_train_wrongly_are_refused(tmp_path, made):
     with pytest.raises(ValueError, match=r"environment_factory|answer"):
-        talk(tmp_path, [["7"]] * 4, knowing if wrong == "with an answer" else lambda: one)
+        talk(tmp_path, [["7"]] * 4, made)
 
 
 class Owner(Higher):

@@ -19,7 +19,7 @@ from ..plausibility.models import GPT2, REENCODED, make
 from ..tiny import tiny_model
 from . import by_hand
 from .playing import Keeping
-from .rollouts import CASES, PROBLEMS, ROWS, config, given_rollouts, trainer, weights_of
+from .rollouts import CASES, PROBLEMS, config, given_rollouts, output_of, trainer, weights_of
 
 # Gradient; the corrections of vLLM without it: rollouts and their log-probabilities are given
 
@@ -119,8 +119,7 @@ def test_old_log_probabilities_come_out_of_the_scoring_pass(make, method, adapte
     stale = {"per_device_train_batch_size": 4, "steps_per_generation": 2, "temperature": 0.7}
     lora = LoraConfig(r=4, init_lora_weights=False) if adapter else None
     made = make(scoring_method=method, beta=0.1 * adapter, peft_config=lora, **stale)
-    made.model.train()
-    output = made._generate_and_score_completions(ROWS)
+    output = output_of(made)
     ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
     mask = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
     with torch.no_grad():
@@ -168,9 +167,8 @@ def test_nothing_is_clipped_before_weights_change(family, make, tokenizer, tmp_p
     made_of(family, tokenizer).save_pretrained(tmp_path / "model")
     given = FROZEN | {"beta": 0.1, "max_steps": 6, "max_completion_length": 16}
     rows = [*UNEQUAL[:1] * 2, *UNEQUAL]  # the dataset begins with prompts of one length
-    first, *others = logs(
-        make(model=str(tmp_path / "model"), rows=rows, rollout_func=None, **given)
-    )
+    given |= {"model": str(tmp_path / "model"), "rows": rows, "rollout_func": None}
+    first, *others = logs(make(**given))
     assert len(others) == 5
     for log in (first, *others):
         assert log["clip_ratio/region_mean"] == 0

@@ -8,7 +8,8 @@ from barl_trl.rewards import accuracy_reward
 
 from .. import reference
 from ..reference import Rollout
-from .playing import call, played
+from .playing import call, described, played
+from .rollouts import output_of
 from .test_agents import QUESTION, agent, chatting, look
 
 ROWS = [{"prompt": QUESTION, "seed": 3}] * 4
@@ -20,28 +21,23 @@ class Rewarding:
     def reset(self, seed, **row):
         self.seed, self.turn_rewards = seed, []
 
+    @described
     def look(self, key: int) -> str:
-        """Look up a key.
-
-        Args:
-            key: The key.
-
-        Returns:
-            Its value.
-        """
         self.turn_rewards.append(key / 10)
         return "even" if key % 2 == 0 else "odd"
 
 
-def plays():
-    return [
-        [call("look", key=2), call("look", key=1), "Done."],
-        [call("look", key=4), "I do not know"],
-        ["At once"],
-        [call("look", key=3) + "\n" + call("look", key=5), "Done."],
-    ]
+def rewarded(tmp_path, environment_factory=Rewarding, **fields):
+    fields = {"reward_funcs": None, "credit": "turns"} | fields
+    return agent(tmp_path, rows=ROWS, environment_factory=environment_factory, **fields)
 
 
+PLAYS = [
+    [call("look", key=2), call("look", key=1), "Done."],
+    [call("look", key=4), "I do not know"],
+    ["At once"],
+    [call("look", key=3) + "\n" + call("look", key=5), "Done."],
+]
 REWARDS = [[0.2, 0.1, 0.0], [0.4, 0.0], [0.0], [0.8, 0.0]]
 """Of the plays' turns; two calls of a turn are one step."""
 STATES = [["", "even", "odd"], ["", "even"], [""], ["", "odd odd"]]
@@ -68,38 +64,22 @@ def check_weights(output, expected):
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"credit_baseline": "state"},
-        {"credit_baseline": "none", "credit_options": {"turn_gamma": 0.5}},
-        {"credit_options": {"turn_return": "own"}},
-    ],
-    ids=str,
+    ("baseline", "options"),
+    [("step", {}), ("state", {}), ("none", {"turn_gamma": 0.5}), ("step", {"turn_return": "own"})],
 )
 def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functions(
-    tmp_path, fields
+    tmp_path, baseline, options
 ):
-    trainer = agent(
-        tmp_path,
-        rows=ROWS,
-        reward_funcs=None,
-        environment_factory=Rewarding,
-        credit="turns",
-        **fields,
-    )
-    output = played(trainer, ROWS, plays())
-    options = fields.get("credit_options", {})
-    baseline = fields.get("credit_baseline", "step")
+    trainer = rewarded(tmp_path, credit_baseline=baseline, credit_options=options)
+    output = played(trainer, ROWS, PLAYS)
     check_weights(output, weights_by_hand(trainer, REWARDS, [0.0] * 4, baseline, **options))
     # TRL logs what the rollouts earned
     assert trainer._rewards_per_func[:, 0].tolist() == pytest.approx([0.3, 0.4, 0.0, 0.8])
-    logged = trainer._metrics["train"]
-    assert logged["rewards/turn_rewards/mean"] == [pytest.approx(0.375)]
-    assert logged["barl/turn_rewards_unusable"] == [0]
-    assert logged["barl/turn_reward"] == [pytest.approx(1.5 / 4)]  # of four turns with calls
-    assert logged["barl/turns_rewarded"] == [0.5]
-    assert logged["barl/turn_return_share"] == [1.0]
+    logged = {name: found for name, [found] in trainer._metrics["train"].items()}
+    assert logged["rewards/turn_rewards/mean"] == pytest.approx(0.375)
+    assert logged["barl/turn_rewards_unusable"] == 0
+    assert logged["barl/turn_reward"] == pytest.approx(1.5 / 4)  # of four turns with calls
+    assert (logged["barl/turns_rewarded"], logged["barl/turn_return_share"]) == (0.5, 1.0)
 
 
 def test_plain_rl_with_them_needs_neither_truths_nor_hypotheses(tmp_path):
@@ -123,20 +103,13 @@ def test_a_function_tells_them_too_and_the_outcome_is_apart(tmp_path):
     def outcome(completions, **kwargs):
         return [1.0, 0.0, 2.0, None]
 
-    trainer = agent(
-        tmp_path,
-        rows=ROWS,
-        reward_funcs=outcome,
-        environment_factory=Rewarding,
-        credit="turns",
-        turn_rewards=turn_rewards,
-        credit_baseline="none",
-    )
-    output = played(trainer, ROWS, plays())
+    given = {"reward_funcs": outcome, "turn_rewards": turn_rewards, "credit_baseline": "none"}
+    trainer = rewarded(tmp_path, **given)
+    output = played(trainer, ROWS, PLAYS)
     assert asked["seed"] == [3] * 4 and len(asked["environments"]) == 4
     sizes = [[len(step) for step in of_rollout] for of_rollout in asked["steps"]]
     assert sizes == [[2, 2, 1], [2, 1], [1], [3, 1]]
-    rewards = [[0.2, 0.2, 0.1], [0.2, 0.1], [0.1], [0.3, 0.1]]
+    rewards = [[size / 10 for size in of_rollout] for of_rollout in sizes]
     expected = weights_by_hand(trainer, rewards, [1.0, 0.0, 2.0, 0.0], "none")
     expected[3] = [0.0] * len(expected[3])  # without an outcome it is not judged
     check_weights(output, expected)
@@ -145,50 +118,29 @@ def test_a_function_tells_them_too_and_the_outcome_is_apart(tmp_path):
 def test_a_rollout_func_tells_them_and_process_rewards_are_for_the_steps_of_one_turn(tmp_path):
     chats = [["a" * 8 + "<|im_end|>"], ["b" * 5 + "<|im_end|>"]] * 2
     told = [[0.5, -0.25], [1.0, None], [0.0, 0.0], [0.0, 2.0]]
-    trainer = agent(
-        tmp_path,
-        rows=ROWS,
-        reward_funcs=None,
-        rollout_func=chatting(chats, turn_rewards=told),
-        credit="turns",
-        credit_baseline="none",
-        step_size=4,
-    )
-    trainer.model.train()
-    output = trainer._generate_and_score_completions([dict(row) for row in ROWS])
-    assert [len(ends) for ends in trainer.scored.step_ends] == [2] * 4
-    for row, (first, second), ends in zip(
-        output["advantages"].tolist(), told, trainer.scored.step_ends, strict=True
-    ):
+    given = {"rollout_func": chatting(chats, turn_rewards=told), "step_size": 4}
+    trainer = rewarded(tmp_path, None, **given, credit_baseline="none")
+    output = output_of(trainer, ROWS)
+    expected = []
+    for (first, second), ends in zip(told, trainer.scored.step_ends, strict=True):
         second = second or 0.0
-        want = [first + second] * ends[0] + [second] * (ends[1] - ends[0])
-        assert row[: ends[1]] == pytest.approx(want)
+        expected.append([first + second] * ends[0] + [second] * (ends[1] - ends[0]))
+    for row, want in zip(output["advantages"].tolist(), expected, strict=True):
+        assert row[: len(want)] == pytest.approx(want)
     assert "turn_rewards" not in trainer._inputs[0]
 
 
 def test_lists_that_cannot_be_used_are_refused_at_first_and_counted_later(tmp_path):
     class Broken(Rewarding):
-        def look(self, key: int) -> str:
-            """Look up a key.
+        @described
+        def look(self, key: int):
+            self.turn_rewards = {1: [math.inf], 4: [0.1] * 9}.get(key, [0.5])
 
-            Args:
-                key: The key.
-            """
-            self.turn_rewards = [math.inf] if key == 1 else [0.1] * 9 if key == 4 else [0.5]
-            return "x"
-
-    trainer = agent(
-        tmp_path,
-        rows=ROWS,
-        reward_funcs=None,
-        environment_factory=Broken,
-        credit="turns",
-        credit_baseline="none",
-    )
+    trainer = rewarded(tmp_path, Broken, credit_baseline="none")
     with pytest.raises(ValueError, match="turn_rewards"):
-        played(trainer, ROWS, plays())
+        played(trainer, ROWS, PLAYS)
     trainer.state.global_step = 1
-    output = played(trainer, ROWS, plays())
+    output = played(trainer, ROWS, PLAYS)
     assert trainer._metrics["train"]["barl/turn_rewards_unusable"] == [2]
     assert [row.any().item() for row in output["advantages"]] == [False, False, False, True]
 
@@ -197,15 +149,10 @@ class Asked(Rewarding):
     """Tells the rewards by its method, which is no tool."""
 
     def reset(self, seed, **row):
-        super().reset(seed)
-        self.earned, self.turn_rewards = self.turn_rewards, [9.0] * 9
+        self.earned, self.turn_rewards = [], [9.0] * 9
 
+    @described
     def look(self, key: int) -> str:
-        """Look up a key.
-
-        Args:
-            key: The key.
-        """
         self.earned.append(key / 10)
         return "x"
 
@@ -217,16 +164,12 @@ class Asked(Rewarding):
 
 
 def test_a_method_tells_them_and_is_no_tool(tmp_path):
-    fields = {"credit": "turns", "credit_baseline": "none", "reward_funcs": []}
-    trainer = agent(tmp_path, rows=ROWS, environment_factory=Asked, **fields)
-    lies = [[call("get_turn_rewards"), "Done."], *plays()[1:]]
-    output = played(trainer, ROWS, lies)
+    trainer = rewarded(tmp_path, Asked, credit_baseline="none", reward_funcs=[])
+    output = played(trainer, ROWS, [[call("get_turn_rewards"), "Done."], *PLAYS[1:]])
     assert "get_turn_rewards" not in trainer._tokenizer.decode(trainer.generated.prompt_ids[0])
     assert [tool.__name__ for tool in trainer.tools] == ["look"]
-    said = trainer.generated.completions[0][1]["content"]
-    assert "not found" in said
-    firsts = output["advantages"][:, 0].tolist()
-    assert firsts == pytest.approx([0.0, 0.4, 0.0, 0.8])
+    assert "not found" in trainer.generated.completions[0][1]["content"]
+    assert output["advantages"][:, 0].tolist() == pytest.approx([0.0, 0.4, 0.0, 0.8])
 
 
 # The task is the environment's
@@ -235,10 +178,11 @@ def test_a_method_tells_them_and_is_no_tool(tmp_path):
 class Owner(Rewarding):
     """Draws its task from the seed of the row."""
 
+    solution = "12"
+
     def reset(self, seed, **row):
         super().reset(seed)
         self.hypotheses, self.prior = ["7", "12", "30"], (1, 2, 1)
-        self.solution = "12"
 
     def _observation_log_likelihoods(self, hypotheses, steps):
         return [[0.0 if h != "30" else -math.inf for h in hypotheses] for _ in steps]
@@ -246,51 +190,28 @@ class Owner(Rewarding):
 
 @pytest.mark.parametrize("credit", ["bayes", "barl"])
 def test_an_environment_owns_hypotheses_prior_and_truth(tmp_path, credit):
-    trainer = agent(
-        tmp_path,
-        rows=ROWS,
-        reward_funcs=accuracy_reward,
-        environment_factory=Owner,
-        credit=credit,
-        belief="task",
-    )
-    says = [[call("look", key=2), r"\boxed{12}"], [r"\boxed{7}"]] * 2
-    played(trainer, ROWS, says)
+    fields = {"reward_funcs": accuracy_reward, "credit": credit, "belief": "task"}
+    trainer = rewarded(tmp_path, Owner, **fields)
+    played(trainer, ROWS, [[call("look", key=2), r"\boxed{12}"], [r"\boxed{7}"]] * 2)
     assert trainer.scored.sets[0].answers == ("12", "7", "30")
     assert trainer.scored.evidence.log_prior[0].exp().tolist() == pytest.approx([1, 0.5, 0.5])
     assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 1.0, 0.0]
 
 
-def test_a_truth_that_is_nowhere_is_an_error_at_once(tmp_path):
-    trainer = agent(tmp_path, rows=ROWS, reward_funcs=[], environment_factory=Asked, credit="barl")
-    with pytest.raises(ValueError, match="solution_column must"):
-        played(trainer, ROWS, plays())
+SILENT = type("Silent", (Rewarding,), {"get_reward": lambda self: 1.0})
+DRAWN = type("Drawn", (Owner,), {"solution": property(lambda self: str(id(self)))})
+BAYES = {"credit": "bayes", "belief": "task"}
 
 
-def test_hypotheses_that_are_nowhere_are_an_error_at_once(tmp_path):
-    fields = {"credit": "bayes", "belief": "task"}
-    game = type("Silent", (Rewarding,), {"get_reward": lambda self: 1.0})
-    trainer = agent(tmp_path, rows=ROWS, reward_funcs=[], environment_factory=game, **fields)
-    with pytest.raises(ValueError, match="must have hypotheses"):
-        played(trainer, ROWS, plays())
-
-
-def test_the_environments_of_a_prompt_must_own_one_task(tmp_path):
-    class Drawn(Owner):
-        number = 0
-
-        def reset(self, seed, **row):
-            super().reset(seed)
-            Drawn.number += 1
-            self.solution = str(Drawn.number)
-
-    trainer = agent(
-        tmp_path,
-        rows=ROWS,
-        reward_funcs=None,
-        environment_factory=Drawn,
-        credit="bayes",
-        belief="task",
-    )
-    with pytest.raises(ValueError, match="solution"):
-        played(trainer, ROWS, plays())
+@pytest.mark.parametrize(
+    ("game", "fields", "said"),
+    [
+        (Asked, {"credit": "barl", "reward_funcs": []}, "solution_column must"),
+        (SILENT, BAYES | {"reward_funcs": []}, "must have hypotheses"),
+        (DRAWN, BAYES, "solution"),
+    ],
+    ids=["no truth", "no hypotheses", "environments of a prompt own different tasks"],
+)
+def test_a_task_that_is_nowhere_or_not_one_is_an_error_at_once(tmp_path, game, fields, said):
+    with pytest.raises(ValueError, match=said):
+        played(rewarded(tmp_path, game, **fields), ROWS, PLAYS)

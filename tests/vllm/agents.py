@@ -37,13 +37,7 @@ def main(folder: str, kind: str = "tools") -> None:
     how = {"tools": tools, "benchmarks": {"mine": Dataset.from_list(ROWS)}}
     if kind == "text":
         how = {"rollout_func": text_rollouts(Higher)}
-    trainer = Keeping(
-        f"{folder}/model",
-        accuracy_reward,
-        args,
-        Dataset.from_list(ROWS),
-        **how,
-    )
+    trainer = Keeping(f"{folder}/model", accuracy_reward, args, Dataset.from_list(ROWS), **how)
     trainer.train()
     result = {"steps": [row for row in trainer.state.log_history if "loss" in row]}
     result["accuracy"] = trainer.evaluate()["eval_mine/accuracy"] if kind == "tools" else None

@@ -150,8 +150,7 @@ def test_agents(tmp_path):
 
 
 def test_episodes_in_text(tmp_path):
-    arguments = "tests.vllm.agents", str(tmp_path), "text"
-    launch("cpu.yaml", *arguments, deadline=400, python=[sys.executable, "-m"])
+    launch("cpu.yaml", "tests.vllm.agents", str(tmp_path), "text", **LATE)
     result = json.loads((tmp_path / "result.json").read_text())
     assert max(result["turns"]) >= 2 and "7" in result["answers"]
     first, last = result["steps"]
