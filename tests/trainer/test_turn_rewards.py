@@ -86,7 +86,7 @@ def test_plain_rl_with_them_needs_neither_truths_nor_hypotheses(tmp_path):
     rows = [row | {"candidates": ["1", "2"]} for row in ROWS]
     fields = {"credit": "rloo", "hypotheses_column": "candidates", "reward_funcs": None}
     trainer = agent(tmp_path, rows=rows, tools=[look], turn_rewards=lambda **_: REWARDS, **fields)
-    weights = played(trainer, rows, plays())["advantages"][:, 0]
+    weights = played(trainer, rows, PLAYS)["advantages"][:, 0]
     totals = [sum(row) for row in REWARDS]  # less the mean of the others
     assert weights.tolist() == pytest.approx([(4 * one - sum(totals)) / 3 for one in totals])
     assert "barl/unusable_lists" not in trainer._metrics["train"]
