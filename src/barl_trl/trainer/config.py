@@ -158,9 +158,9 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         "none", "batch", "group", "leave_one_out", "step", "state", "belief"] | None = option(None,
         "Mean that is subtracted from the steps' weights before whitening: that of the `batch`, of "
         "the prompt's `group`, of the prompt's other rollouts (`leave_one_out`), of theirs at the "
-        "same `step`, of theirs in the same `state`: behind the same observation, or what the "
-        "other prompts' weights say of steps with such a `belief`. None: the credit's own "
-        "(`barl`: `none`).")
+        "same `step`, of theirs in the same `state`: behind the same observation, or what least "
+        "squares on the `belief`, fitted to the batch's other prompts, predict. None: the credit's "
+        "own (`barl`: `none`).")
 
     # Agents
     max_result_chars: int = option(100_000,
