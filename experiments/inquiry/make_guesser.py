@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from scripts.small_models import IGNORED, Batch, Choices, byte_tokenizer, make, random_qwen2
+from scripts.small_models import IGNORED, Batch, Choices, make, random_qwen2
 from tokenizers import AddedToken
-from transformers import PreTrainedTokenizerFast
 
 from .environments import model_dir
 from .guessing import COUNT, HIGHER, LOWER, MOST_TURNS, PROMPT, guessing
-from .make_models import BATCH_SIZE, PEAK_LEARNING_RATE, SEED, TEMPLATE, WARMUP_STEPS
+from .make_models import BATCH_SIZE, PEAK_LEARNING_RATE, SEED, WARMUP_STEPS, chat_tokenizer
 
 STEPS = 1000
 REPLY = "\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
@@ -28,15 +27,7 @@ REPLY = "\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
 def make_tokenizer() -> Any:
     """Return a tokenizer of bytes, with added tokens for the game's texts."""
-    tokenizer: Any = PreTrainedTokenizerFast(
-        tokenizer_object=byte_tokenizer(),
-        pad_token="<|endoftext|>",
-        eos_token="<|im_end|>",
-        chat_template=TEMPLATE.read_text(encoding="utf-8"),
-        padding_side="left",
-        clean_up_tokenization_spaces=False,
-        model_max_length=4096,
-    )
+    tokenizer = chat_tokenizer()
     before, _, behind = prompt_text(tokenizer).partition(PROMPT)
     pieces = [part for text in (before, behind) for part in text.split("<|im_end|>") if part]
     pieces += [PROMPT, "\n<|im_start|>user\n", HIGHER, LOWER, "[", "]"]

@@ -98,9 +98,9 @@ def call_opening(game: type[InquiryEnvironment]) -> str:
     return f'<tool_call>\n{{"name": "{tool.__name__}", "arguments": {{"{parameter.name}": {quote}'
 
 
-def make_tokenizer(game: type[InquiryEnvironment]) -> Any:
-    """Return a tokenizer of bytes, with added tokens for the game's texts."""
-    tokenizer: Any = PreTrainedTokenizerFast(
+def chat_tokenizer() -> Any:
+    """Return a tokenizer of bytes, with the chat template and its markers."""
+    return PreTrainedTokenizerFast(
         tokenizer_object=byte_tokenizer(),
         pad_token="<|endoftext|>",
         eos_token="<|im_end|>",
@@ -109,6 +109,11 @@ def make_tokenizer(game: type[InquiryEnvironment]) -> Any:
         clean_up_tokenization_spaces=False,
         model_max_length=4096,
     )
+
+
+def make_tokenizer(game: type[InquiryEnvironment]) -> Any:
+    """Return a tokenizer of bytes, with added tokens for the game's texts."""
+    tokenizer = chat_tokenizer()
     inquiry = game.inquiry
     # what stands before the tool's schema, the schema, and what stands behind it
     before, _, behind = prompt_text(tokenizer, game, "Game ").partition("Game ")

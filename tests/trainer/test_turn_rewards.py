@@ -82,6 +82,16 @@ def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functi
     assert (logged["barl/turns_rewarded"], logged["barl/turn_return_share"]) == (0.5, 1.0)
 
 
+def test_a_call_that_fails_before_the_environment_hears_of_it_earns_nothing(tmp_path):
+    trainer = rewarded(tmp_path, credit_options={"turn_return": "own"}, credit_baseline="none")
+    failing = call("look", page=9)  # it has no such argument
+    both = failing + "\n" + call("look", key=5)
+    played(trainer, ROWS, [[failing, call("look", key=1), "Done."], [both, "Done."], *PLAYS[2:]])
+    told = [[0.0, 0.1, 0.0], [0.5, 0.0], [0.0], [0.8, 0.0]]
+    found = [[0.0 if math.isnan(r) else r for r in row] for row in trainer.generated.turn_rewards]
+    assert found == [pytest.approx(row) for row in told]
+
+
 def test_plain_rl_with_them_needs_neither_truths_nor_hypotheses(tmp_path):
     rows = [row | {"candidates": ["1", "2"]} for row in ROWS]
     fields = {"credit": "rloo", "hypotheses_column": "candidates", "reward_funcs": None}

@@ -72,7 +72,7 @@ def text_rollouts(
         _log_errors([one.error for one in episodes], trainer)
         return {
             "prompt_ids": prompt_ids,
-            "completion_ids": [one.context[-len(one.mask) :] for one in episodes],
+            "completion_ids": [one.context[len(one.context) - len(one.mask) :] for one in episodes],
             "logprobs": [one.logprobs for one in episodes] if trainer.use_vllm else None,
             "env_mask": [one.mask for one in episodes],
             FIELD: [one.rewards for one in episodes],

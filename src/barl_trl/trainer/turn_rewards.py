@@ -23,6 +23,8 @@ FIELD = "turn_rewards"
 """Field of a `rollout_func`, and attribute of an environment, with a number for each turn."""
 METHOD = "get_turn_rewards"
 """Method of an environment that returns them."""
+_FAILED = "{'error': "
+"""With this TRL begins the result of a call that failed, which an environment may not know of."""
 OWN_HYPOTHESES, OWN_PRIOR = "_hypotheses", "_prior"
 """Columns of rows for what environments say of their tasks, where no column of the data has it."""
 
@@ -34,7 +36,8 @@ def environments_rewards(
 
     All processes must call this together: each may have environments of other kinds.
 
-    As many numbers as calls of tools are one for each call: a turn gets the sum of its calls'.
+    As many numbers as calls of tools, or as calls that did not fail, are one for each of these: a
+    turn gets the sum of its calls'.
     """
     if environments is None:
         return None
@@ -50,12 +53,24 @@ def environments_rewards(
 
 def _summed_over_calls(numbers: Any, completion: Any) -> Any:
     messages = [] if isinstance(completion, str) else completion
-    calls = [len(m.get("tool_calls") or ()) for m in messages if m.get("role") == "assistant"]
-    is_of_calls = isinstance(numbers, Sequence) and len(numbers) == sum(calls)
-    if not is_of_calls or max(calls, default=0) < 2:
-        return [*numbers, *[None] * (len(calls) - len(numbers))] if is_of_calls else numbers
+    calls: list[int] = []  # of each turn
+    reached: list[list[bool]] = []  # and whether they reached their tool
+    for message in messages:
+        if message.get("role") == "assistant":
+            calls.append(len(message.get("tool_calls") or ()))
+            reached.append([])
+        elif reached:
+            reached[-1].append(not str(message.get("content")).startswith(_FAILED))
+    if not isinstance(numbers, Sequence):
+        return numbers
+    if len(numbers) == sum(calls):
+        reached = [[True] * n for n in calls]
+    elif len(numbers) != sum(map(sum, reached)):
+        return numbers
     told = iter(numbers)
-    turns = [[x for x in (next(told) for _ in range(n)) if x is not None] for n in calls]
+    turns = [
+        [x for x in (next(told) for _ in range(sum(turn))) if x is not None] for turn in reached
+    ]
     return [sum(turn) if turn else None for turn in turns]
 
 
