@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from barl_trl import BARLTrainer
+from .remembering import RememberingTrainer
 
 ANSWER = "\\boxed{"  # what stands before an answer
 
 
-class TaughtTrainer(BARLTrainer):
+class TaughtTrainer(RememberingTrainer):
     r"""Adds the cross-entropy of the answer to the last belief, $-\sum_i b_i(T) \log \pi(i)$.
 
     Like the loss of tokens, it is a sum over the number of all tokens. Rollouts without an answer

@@ -21,6 +21,7 @@ from .ahead import observation_likelihood
 from .arms import ARMS
 from .environments import GAMES, model_dir, what_is_left
 from .games import BUDGETS, CONDITIONS, make_task
+from .remembering import RememberingTrainer
 from .taught import TaughtTrainer
 
 GROUP = 8
@@ -119,7 +120,7 @@ def run_into(
             seed=seed,
             **fields,
         )
-        trainer_of: Callable[..., BARLTrainer] = BARLTrainer
+        trainer_of: Callable[..., BARLTrainer] = RememberingTrainer
         rewards: Any = task.rewards
         if chosen.taught:
             texts = GAMES[game].inquiry.hypotheses

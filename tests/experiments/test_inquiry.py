@@ -111,6 +111,18 @@ def test_the_experiment_in_short(tmp_path):
     assert found["earlier"] == {"seed": 7} and len(found) == 7  # 4 of tuning, 2 reported
 
 
+@pytest.mark.slow
+def test_what_a_trainer_remembers_changes_nothing(tmp_path, monkeypatch):
+    records = []
+    for trainer in (training.RememberingTrainer, BARLTrainer):
+        monkeypatch.setattr(training, "RememberingTrainer", trainer)
+        scale = Scale(steps=0.04, tests=16, final_tests=32, rollouts=16)
+        path = tmp_path / f"{trainer.__name__}.json"
+        training.run_into(path, "number", "noise", "bayes-0.3", 3, Setting(1e-3, 0.0), scale)
+        records.append(json.loads(path.read_text()) | {"cpu_seconds": 0})
+    assert records[0] == records[1] and records[0]["curve"][-1]["questions"] > 0
+
+
 def test_tuning_chooses_the_weight_and_the_best_rival_gets_the_other_rate(tmp_path):
     def reach(game, condition, name, accuracy):
         path = tmp_path / game / condition / f"{name}.json"
