@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> None:
         if not options.tuning:
             jobs = [*reported_jobs(folder, part, arms, options.seeds, scale)]
             run_jobs(part.title, jobs, options.processes)
-            if part in LONG_PARTS and (again := recheck_jobs(folder, part, scale)):
+            if part.conditions == ("long",) and (again := recheck_jobs(folder, part, scale)):
                 run_jobs(f"{part.title}, the best rival's other rate", again, options.processes)
                 jobs = [*reported_jobs(folder, part, arms, options.seeds, scale)]
                 run_jobs(part.title, jobs, options.processes)

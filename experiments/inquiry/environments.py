@@ -192,8 +192,9 @@ GAMES: dict[str, type[InquiryEnvironment]] = {
 
 def model_dir(game: str) -> Path:
     """Return the folder of a game's model and tokenizer, for `from_pretrained`."""
-    is_number = game in ("number", "number-turns")
-    return NUMBER_MODEL_DIR if is_number else ASSETS / f"tiny-{game}"
+    if game in ("number", "number-turns"):
+        return NUMBER_MODEL_DIR
+    return ASSETS / f"tiny-{game.removesuffix('-belief')}"
 
 
 def information_reward(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:

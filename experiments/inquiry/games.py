@@ -8,7 +8,7 @@ from typing import Any
 from barl_trl.rewards import cost
 
 from .environments import GAMES, InquiryEnvironment, found_secret, question_cost
-from .guessing import GuessTheNumber
+from .guessing import GuessTheNumber, GuessWithBelief
 from .inquiry import Inquiry, number
 
 
@@ -24,13 +24,14 @@ class Budget:
     """Optimizer steps, each on 64 rollouts of 8 prompts."""
 
 
-GAMES["guess"] = GuessTheNumber
+GAMES |= {"guess": GuessTheNumber, "guess-belief": GuessWithBelief}
 
 BUDGETS = {
     "number": Budget(questions=4, tokens=64, steps=200),
     "number64": Budget(questions=6, tokens=88, steps=200),
     "number-turns": Budget(questions=4, tokens=64, steps=200),
     "guess": Budget(questions=5, tokens=64, steps=64),
+    "guess-belief": Budget(questions=5, tokens=64, steps=64),
     "code": Budget(questions=4, tokens=112, steps=200),
     "words": Budget(questions=4, tokens=160, steps=200),
     "animals": Budget(questions=8, tokens=112, steps=200),
@@ -68,7 +69,7 @@ class Condition:
 
 CONDITIONS = {
     "many": Condition("a new prompt and secret in each group"),
-    "long": Condition("the same, 800 steps", length=4),
+    "long": Condition("the same, four times as long", length=4),
     "many-redrawn": Condition("the same, each rollout has its own secret", redraws=True),
     "prompts-32": Condition("32 prompts", num_prompts=32),
     "prompts-32-redrawn": Condition(

@@ -5,9 +5,13 @@ Each turn is a guess such as `[7]`; the game says if its number is higher or low
 
 import random
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .environments import InquiryEnvironment, information_reward
 from .inquiry import Inquiry
@@ -67,3 +71,34 @@ class GuessTheNumber(InquiryEnvironment):
             self.answer = guess[1]
             self._learn(guess[1], RIGHT if guess[1] == self.secret else reply)
         return reply, information_reward(before, self.belief), is_over
+
+
+class GuessWithBelief(GuessTheNumber):
+    """The same without rewards of turns, and with what the replies mean.
+
+    What is said after the last turn is no reply: that guess is the answer.
+    """
+
+    def reset(self, seed: int, **row: Any) -> None:
+        """Begin a game."""
+        super().reset(seed, **row)
+        self.hypotheses, self.solution = [*self.inquiry.hypotheses], self.secret
+        self._told: list[NDArray[np.float64]] = []
+
+    def step(self, text: str) -> tuple[str, None, bool]:
+        """Make a guess, and return the reply, no reward and if the game is over."""
+        guesses = self.num_questions
+        reply, _, is_over = super().step(text)
+        logs = np.zeros(COUNT)
+        if guesses < self.num_questions and len(self._told) < MOST_TURNS - 1:
+            said = RIGHT if self.answer == self.secret else reply
+            logs = self.inquiry.log_likelihoods(str(self.answer), said)
+        self._told.append(logs)
+        return reply, None, is_over
+
+    def _observation_log_likelihoods(
+        self, hypotheses: Sequence[str], steps: Sequence[Any]
+    ) -> NDArray[np.float64]:
+        places = [self.inquiry.places[text] for text in hypotheses]
+        told = [*self._told, *(np.zeros(COUNT) for _ in steps)]  # a turn may have been cut off
+        return np.array(told[: len(steps)])[:, places]

@@ -29,6 +29,8 @@ RIVALS = ("rloo", "grpo")
 """Arms without the task's belief in the trainings of 800 steps."""
 WEIGHTS = ("bayes-0-step", "bayes-0.3-step", "bayes-1-step")
 """Arms of which one becomes the new default, from the lowest information weight on."""
+PUBLIC = ("rloo", "grpo", "bayes-0.3", *WEIGHTS)
+"""Arms of the public game; of the weights only the chosen one is trained."""
 VETOING = ("price", "noise")
 """Conditions in which the weight must not be 5 points behind none."""
 TURNS = ("grpo", "rloo", "turns-step", "turns-state", "rloo-turnless")
@@ -55,7 +57,7 @@ class Part(NamedTuple):
 
 def _long(title: str, game: str) -> Part:
     grid, seeds = SHORT_GRID, LONG_TUNING_SEEDS
-    return Part(f"{title}, 800 steps", game, ("long",), LONG, grid, seeds, FIRST_LONG_SEED)
+    return Part(f"{title}, long", game, ("long",), LONG, grid, seeds, FIRST_LONG_SEED)
 
 
 def _turns(title: str, game: str) -> Part:
@@ -87,6 +89,7 @@ PARTS = {
     "animals-long": _long("Animals", "animals"),
     "number-turns": _turns("Numbers", "number-turns"),
     "guess-turns": _turns("TextArena's GuessTheNumber", "guess"),
+    "guess-long": _long("TextArena's GuessTheNumber", "guess-belief")._replace(arms=PUBLIC),
 }
 """The parts by name. Each needs the tuning of its game."""
 LONG_PARTS = tuple(part for part in PARTS.values() if part.arms == LONG)

@@ -32,6 +32,8 @@ class RememberingTrainer(BARLTrainer):
             return deepcopy(parsed[key])  # TRL writes into it
 
         tokenizer.parse_response = remembered
+        # one process does not wrap its model, and looking for wrappers visits all modules
+        self.accelerator.unwrap_model = lambda model, *args, **kwargs: model
 
     def _get_tool_suffix_ids(self, tool_messages):
         if any(type(message["content"]) is not str for message in tool_messages):

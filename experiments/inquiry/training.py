@@ -87,7 +87,8 @@ def run_into(
     playing: dict[str, Any] = {"environment_factory": task.environment}
     if is_text:
         playing = {"rollout_func": text_rollouts(task.environment, max_turns=budget.questions)}
-        del fields["belief"]
+        if game == "guess":  # it has rewards of turns, and no belief
+            del fields["belief"]
     uses_states = fields.get("credit_baseline") == "state" and not is_text
     state_key = what_is_left(GAMES[game].inquiry) if uses_states else None
     with tempfile.TemporaryDirectory() as folder:

@@ -215,6 +215,8 @@ def readable(value: Any) -> Any:
         "[{'role': 'tool', 'content': '\\ufffd'}]"
     """
     if isinstance(value, str):
+        if value.isascii():
+            return value
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
         return [*map(readable, value)]
