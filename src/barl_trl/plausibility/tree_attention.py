@@ -51,13 +51,19 @@ class Call(NamedTuple):
     stops: Int[Tensor, "B K"]
     is_causal: bool
 
-    def mask(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "B 1 Q K"] | None:
-        """Return what is added to the attention scores: 0 or -inf, None if it is causal."""
+    def mask(
+        self, device: torch.device, dtype: torch.dtype, times: int = 1
+    ) -> Float[Tensor, "B 1 Q K"] | None:
+        """Return what is added to the attention scores: 0 or -inf, None if it is causal.
+
+        The queries stand in it several `times`: those of heads that share a key follow one another.
+        """
         if self.is_causal:
             return None
         queries, keys, stops = (places.to(device) for places in self[:3])
         visible = (keys[:, None] <= queries[:, :, None]) & (queries[:, :, None] < stops[:, None])
-        return torch.where(visible, 0.0, -torch.inf).to(dtype)[:, None]
+        added = torch.where(visible, 0.0, -torch.inf).to(dtype)
+        return added.repeat(1, times, 1)[:, None]
 
 
 def calls(batch: MicroBatch, limits: Limits) -> tuple[list[Call], Int[Tensor, " N"]]:
@@ -115,11 +121,11 @@ def _table(rows: Sequence[Int[np.ndarray, " _"]], multiple: int) -> Int[np.ndarr
 
 
 def _gathered(
-    states: Float[Tensor, "1 h N d"], places: Int[Tensor, "B M"], heads: int
-) -> Float[Tensor, "B H M d"]:
-    """Copy the states at some places; those that several heads share, for each of these heads."""
-    repeated = states[0].transpose(0, 1)[:, :, None].expand(-1, -1, heads // states.shape[1], -1)
-    return repeated.index_select(0, places.flatten()).view(*places.shape, heads, -1).transpose(1, 2)
+    states: Float[Tensor, "1 h N d"], places: Int[Tensor, "B M"]
+) -> Float[Tensor, "B h M d"]:
+    """Copy the states at some places."""
+    chosen = states[0].transpose(0, 1).index_select(0, places.flatten())
+    return chosen.view(*places.shape, *chosen.shape[1:]).transpose(1, 2)
 
 
 @contextmanager
@@ -141,23 +147,25 @@ def _attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None
 def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
     """Let a model attend along the trees of a packed micro-batch; its own attention is put back."""
     cut, order = calls(batch, GPU if base.device.type == "cuda" else CPU)
-    placed: dict[tuple[torch.device, torch.dtype], tuple[list[tuple], Tensor]] = {}
+    placed: dict[tuple[torch.device, torch.dtype, int], tuple[list[tuple], Tensor]] = {}
 
     def attend(module, query, key, value, attention_mask, is_causal=None, **kwargs):
         # once for all layers: kernels turn a boolean mask into this one at every call
-        device, _ = place = query.device, query.dtype
+        device, *_, shared = place = query.device, query.dtype, query.shape[1] // key.shape[1]
         if place not in placed:
             moved = [(c.queries.to(device), c.keys.to(device), c.mask(*place)) for c in cut]
             placed[place] = moved, order.to(device)
         made, back = placed[place]
         outputs = []
         for queries, keys, mask in made:
-            # only without a mask do kernels take keys that several heads share
-            owner = module if mask is None else nn.Module()
-            heads = (key if mask is None else query).shape[1]
-            parts = [(query, queries, query.shape[1]), (key, keys, heads), (value, keys, heads)]
-            q, k, v = (_gathered(*part) for part in parts)
-            out, _ = sdpa_attention_forward(owner, q, k, v, mask, is_causal=True, **kwargs)
+            q, k, v = _gathered(query, queries), _gathered(key, keys), _gathered(value, keys)
+            if mask is None:
+                out, _ = sdpa_attention_forward(module, q, k, v, None, is_causal=True, **kwargs)
+            else:
+                # kernels with a mask take no keys that heads share: one head has all their queries
+                q, owner = q.reshape(len(q), key.shape[1], -1, q.shape[-1]), nn.Module()
+                out, _ = sdpa_attention_forward(owner, q, k, v, mask, **kwargs)
+                out = out.unflatten(1, (shared, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3)
             outputs.append(out.flatten(0, 1))
         return torch.cat(outputs)[back][None], None
 
