@@ -57,6 +57,8 @@ def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
         "break<|im_end|>",
     ]
     assert texts[3].startswith("5" + REPLY.format("higher") + "44")  # it never ends
+    contents = [[one["content"] for one in said] for said in generated.completions]
+    assert contents[:3] == [["3", "higher", "7"], ["9", "lower", "8", "lower", "1"], ["break"]]
     prompts = [tokenizer.decode(ids) for ids in generated.prompt_ids]
     assert all("4?\n\nGuess.<|im_end|>" in prompt for prompt in prompts)
     told = [[0.3, 0.7], [0.9, 0.8, 0.1], [math.nan], [0.5, math.nan]]
@@ -82,6 +84,7 @@ def test_text_episodes_without_room_for_an_observation_are_cut_off(tmp_path):
     trainer, _ = talk(tmp_path, [["3", "4", "5"]] * 4, max_completion_length=12)
     assert [len(ids) for ids in trainer.generated.completion_ids] == [12] * 4
     assert trainer.scored.is_cut_off == [True] * 4
+    assert trainer.generated.completions[0][-1] == {"role": "tool", "content": "higher"}
     assert trainer.script.calls == [4]
     assert all(one.heard == ["3"] for one in trainer.environments)
     # the same where the model can read no more
@@ -122,7 +125,7 @@ def test_environments_do_not_hear_thoughts(tmp_path):
 
 
 def test_observations_become_texts_of_bounded_length_and_rows_are_copies(tmp_path):
-    said = [{"cards": ["Ü", 2]}, "half \ud83d", "long" * 20, None]
+    said = [{"cards": ["Ü", 2]}, "\n half \ud83d", "long" * 20, None]
 
     class Says:
         def reset(self, prompt, seed, **row):
@@ -136,7 +139,8 @@ def test_observations_become_texts_of_bounded_length_and_rows_are_copies(tmp_pat
     folder, rows = os.getcwd(), [row | {"numbers": [n]} for n, row in enumerate(ROWS)]
     trainer, _ = talk(tmp_path, [["a", "b"]] * 4, Says, rows=rows, max_turns=2, max_result_chars=48)
     seen = [text.split("user\n")[1].split("<|im_end|>")[0] for text in texts_of(trainer)]
-    assert seen[:2] == ['{"cards": ["Ü", 2]}', "half \ufffd"] and seen[3] == ""
+    assert seen[:2] == ['{"cards": ["Ü", 2]}', "\n half \ufffd"] and seen[3] == ""
+    assert [messages[1]["content"] for messages in trainer.generated.completions] == seen
     assert len(seen[2]) == 48 and seen[2].startswith("longlong") and "80 characters" in seen[2]
     assert [row["numbers"] for row in trainer._inputs] == [[0], [1], [2], [3]]
     assert os.getcwd() == folder
