@@ -47,28 +47,28 @@ def texts_of(trainer):
 
 
 def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
-    says = [["3", "7"], ["9", "8", "1"], ["break"], ["5", "4…"]]
+    says = [["3", "7"], ["9", "8", "1"], ["2", "break"], ["5", "4…"]]
     trainer, output = talk(tmp_path, says, credit_baseline="none")
     generated, tokenizer = trainer.generated, trainer._tokenizer
     texts = texts_of(trainer)
     assert texts[:3] == [
         "3" + REPLY.format("higher") + "7<|im_end|>",
         "9" + REPLY.format("lower") + "8" + REPLY.format("lower") + "1<|im_end|>",
-        "break<|im_end|>",
+        "2" + REPLY.format("higher") + "break<|im_end|>",
     ]
     assert texts[3].startswith("5" + REPLY.format("higher") + "44")  # it never ends
-    contents = [[one["content"] for one in said] for said in generated.completions]
-    assert contents[:3] == [["3", "higher", "7"], ["9", "lower", "8", "lower", "1"], ["break"]]
+    contents = [" ".join(one["content"] for one in said) for said in generated.completions]
+    assert contents[:3] == ["3 higher 7", "9 lower 8 lower 1", "2 higher break"]
     prompts = [tokenizer.decode(ids) for ids in generated.prompt_ids]
     assert all("4?\n\nGuess.<|im_end|>" in prompt for prompt in prompts)
-    told = [[0.3, 0.7], [0.9, 0.8, 0.1], [math.nan], [0.5, math.nan]]
+    told = [[0.3, 0.7], [0.9, 0.8, 0.1], [0.2, math.nan], [0.5, math.nan]]
     for rewards, want in zip(generated.turn_rewards, told, strict=True):
         assert rewards == pytest.approx(want, nan_ok=True)
     assert trainer.scored.answers == ["7", None, None, None]
     assert trainer.scored.is_cut_off == [False, False, False, True]
     assert trainer._metrics["train"]["barl/environment_errors"] == [0.25]
     assert [one.seed for one in trainer.environments] == [3] * 4
-    assert trainer.script.calls == [4, 3, 1]  # who was done takes no further turn
+    assert trainer.script.calls == [4, 4, 1]  # who was done takes no further turn
     expected = []
     for rewards, ends, mask in zip(told, trainer.scored.step_ends, generated.masks, strict=True):
         known = [0.0 if math.isnan(r) else r for r in rewards]
