@@ -155,7 +155,7 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
         shares |= {name: [] for name in names}
         shares["ended_by_tool"] = [n in generated.ended for n in range(len(turns))]
         tokenizer = trainer._tokenizer
-        opening = call_opening(tokenizer, trainer.chat_template)
+        opening = _call_opening(tokenizer, trainer.chat_template)
         most = trainer.max_tool_calling_iterations
         columns = completions, completion_ids, turns, shares["ended_by_tool"]
         for completion, ids, spans, is_ended in zip(*columns, strict=True):
@@ -280,7 +280,7 @@ def written_behind(trainer: Any, content: str, role: str = "user") -> str:
     return _written(trainer._tokenizer, options, message, content=_SAID).partition(_SAID)[2]
 
 
-def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
+def _call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     """Return the word with which the chat template begins a call of a tool; None if none does."""
     try:
         plain, calling = (
