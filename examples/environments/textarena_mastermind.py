@@ -1,6 +1,5 @@
 """TextArena's Mastermind with the exact belief over its codes. Install: pip install textarena."""
 
-import math
 import re
 from itertools import permutations
 
@@ -8,21 +7,18 @@ import textarena as ta
 from training import train
 
 from barl_trl import text_rollouts
-from barl_trl.rewards import accuracy_reward
-
-REPLY = r"Submitted \[([\d ]+)\]. Feedback: (\d) black peg\(s\), (\d) white"
 
 
 def log_likelihood(code, step):
-    for spaced, *pegs in re.findall(REPLY, str(step)):
-        black = sum(map(str.__eq__, code, spaced[::2]))
-        if [black, len({*code} & {*spaced} - {" "}) - black] != [*map(int, pegs)]:
-            return -math.inf
+    for guess, *pegs in re.findall(r"Submitted \[([\d ]+)\]\D+(\d) black\D+(\d) white", str(step)):
+        black = sum(map(str.__eq__, code, guess.split()))
+        if [*map(int, pegs)] != [black, len({*code} & {*guess}) - black]:
+            return float("-inf")
     return 0.0
 
 
 class Mastermind:
-    """The game as it is. It owns its task: hypotheses, truth, and what replies rule out."""
+    """The game owns its task: hypotheses, truth, what replies rule out. It fills guesses up."""
 
     def reset(self, seed):
         self.env, self.answer = ta.make("Mastermind-v0-raw"), None
@@ -31,8 +27,7 @@ class Mastermind:
         self.solution = "".join(map(str, self.env.state.game_state["secret_code"]))
 
     def step(self, text):
-        # the tiny model knows numbers only: their digits come first
-        self.answer = "".join(dict.fromkeys([*re.findall("[1-6]", text), *"123456"]))[:4]
+        self.answer = "".join(dict.fromkeys(re.findall("[1-6]", text + "123456")))[:4]
         is_over, _ = self.env.step(f"[{' '.join(self.answer)}]")
         return self.env.get_observation()[1][-1][1], None, is_over
 
@@ -42,4 +37,4 @@ class Mastermind:
 
 if __name__ == "__main__":
     exact, play = {"credit": "bayes", "belief": "task"}, text_rollouts(Mastermind, max_turns=3)
-    train(settings=exact, rollout_func=play, reward_funcs=accuracy_reward)
+    train(settings=exact, rollout_func=play, reward_funcs="accuracy_reward")

@@ -362,11 +362,12 @@ def chatting(parts, **columns):
 
 
 REPLY = ("\n<|im_start|>user\nNo \\boxed{5}.<|im_end|>\n<|im_start|>assistant\n",)
+RESULT = (REPLY[0].replace("No", "<tool_response>\nNo").replace(".<", ".\n</tool_response><"),)
 CHATS = [
     ["Is it 3?<|im_end|>", REPLY, r"\boxed{12}<|im_end|>"],
     ["Is it 4?", ("<|im_end|>" + REPLY[0],), "Then 5?<|im_end|>", REPLY, r"\boxed{7}<|im_end|>"],
     [r"\boxed{9}<|im_end|>"],
-    ["Is it 8?<|im_end|>", REPLY],
+    ["Is it 8?<|im_end|>", RESULT],
 ]
 
 
@@ -388,7 +389,8 @@ def test_a_rollout_func_of_several_turns(tmp_path):
         # the end of a turn that another wrote is not the model's
         assert weighed.tolist() == [bool(own) for own in mask]
     assert [message["role"] for message in seen[1]] == ["assistant", "tool"] * 2 + ["assistant"]
-    assert seen[3][-1] == {"role": "tool", "content": "user\nNo \\boxed{5}.\nassistant"}
+    heard = [one["content"] for messages in seen for one in messages if one["role"] == "tool"]
+    assert heard == [r"No \boxed{5}."] * 4
     texts = [{"prompt": "3 * 4?", "solution": "12"}] * 4
     trainer = agent(tmp_path, rows=texts, reward_funcs=reward, rollout_func=chatting(CHATS))
     output_of(trainer, texts)

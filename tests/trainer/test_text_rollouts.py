@@ -47,26 +47,28 @@ def texts_of(trainer):
 
 
 def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
-    says = [["3", "7"], ["9", "8", "1"], ["break"], ["5", "4…"]]
+    says = [["3", "7"], ["9", "8", "1"], ["2", "break"], ["5", "4…"]]
     trainer, output = talk(tmp_path, says, credit_baseline="none")
     generated, tokenizer = trainer.generated, trainer._tokenizer
     texts = texts_of(trainer)
     assert texts[:3] == [
         "3" + REPLY.format("higher") + "7<|im_end|>",
         "9" + REPLY.format("lower") + "8" + REPLY.format("lower") + "1<|im_end|>",
-        "break<|im_end|>",
+        "2" + REPLY.format("higher") + "break<|im_end|>",
     ]
     assert texts[3].startswith("5" + REPLY.format("higher") + "44")  # it never ends
+    contents = [" ".join(one["content"] for one in said) for said in generated.completions]
+    assert contents[:3] == ["3 higher 7", "9 lower 8 lower 1", "2 higher break"]
     prompts = [tokenizer.decode(ids) for ids in generated.prompt_ids]
     assert all("4?\n\nGuess.<|im_end|>" in prompt for prompt in prompts)
-    told = [[0.3, 0.7], [0.9, 0.8, 0.1], [math.nan], [0.5, math.nan]]
+    told = [[0.3, 0.7], [0.9, 0.8, 0.1], [0.2, math.nan], [0.5, math.nan]]
     for rewards, want in zip(generated.turn_rewards, told, strict=True):
         assert rewards == pytest.approx(want, nan_ok=True)
     assert trainer.scored.answers == ["7", None, None, None]
     assert trainer.scored.is_cut_off == [False, False, False, True]
     assert trainer._metrics["train"]["barl/environment_errors"] == [0.25]
     assert [one.seed for one in trainer.environments] == [3] * 4
-    assert trainer.script.calls == [4, 3, 1]  # who was done takes no further turn
+    assert trainer.script.calls == [4, 4, 1]  # who was done takes no further turn
     expected = []
     for rewards, ends, mask in zip(told, trainer.scored.step_ends, generated.masks, strict=True):
         known = [0.0 if math.isnan(r) else r for r in rewards]
@@ -82,6 +84,7 @@ def test_text_episodes_without_room_for_an_observation_are_cut_off(tmp_path):
     trainer, _ = talk(tmp_path, [["3", "4", "5"]] * 4, max_completion_length=12)
     assert [len(ids) for ids in trainer.generated.completion_ids] == [12] * 4
     assert trainer.scored.is_cut_off == [True] * 4
+    assert trainer.generated.completions[0][-1] == {"role": "tool", "content": "higher"}
     assert trainer.script.calls == [4]
     assert all(one.heard == ["3"] for one in trainer.environments)
     # the same where the model can read no more
@@ -122,7 +125,7 @@ def test_environments_do_not_hear_thoughts(tmp_path):
 
 
 def test_observations_become_texts_of_bounded_length_and_rows_are_copies(tmp_path):
-    said = [{"cards": ["Ü", 2]}, "half \ud83d", "long" * 20, None]
+    said = [{"cards": ["Ü", 2]}, "\n half \ud83d", "long" * 20, None]
 
     class Says:
         def reset(self, prompt, seed, **row):
@@ -136,7 +139,8 @@ def test_observations_become_texts_of_bounded_length_and_rows_are_copies(tmp_pat
     folder, rows = os.getcwd(), [row | {"numbers": [n]} for n, row in enumerate(ROWS)]
     trainer, _ = talk(tmp_path, [["a", "b"]] * 4, Says, rows=rows, max_turns=2, max_result_chars=48)
     seen = [text.split("user\n")[1].split("<|im_end|>")[0] for text in texts_of(trainer)]
-    assert seen[:2] == ['{"cards": ["Ü", 2]}', "half \ufffd"] and seen[3] == ""
+    assert seen[:2] == ['{"cards": ["Ü", 2]}', "\n half \ufffd"] and seen[3] == ""
+    assert [messages[1]["content"] for messages in trainer.generated.completions] == seen
     assert len(seen[2]) == 48 and seen[2].startswith("longlong") and "80 characters" in seen[2]
     assert [row["numbers"] for row in trainer._inputs] == [[0], [1], [2], [3]]
     assert os.getcwd() == folder

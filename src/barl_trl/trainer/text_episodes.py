@@ -12,10 +12,7 @@ from ..plausibility.elicitation import THOUGHT_END, THOUGHT_START
 from ..rewards import Completion
 from .boundary import guarded, heard
 from .turn_rewards import FIELD
-from .turns import told_answer
-
-_SAID = "made-up words of the model"
-"""Stands for a turn of the model where the chat template is asked what it writes behind one."""
+from .turns import HEARD, told_answer, written_behind
 
 
 def text_rollouts(
@@ -76,6 +73,7 @@ def text_rollouts(
             "logprobs": [one.logprobs for one in episodes] if trainer.use_vllm else None,
             "env_mask": [one.mask for one in episodes],
             FIELD: [one.rewards for one in episodes],
+            HEARD: [one.heard for one in episodes],
         }
 
     return play
@@ -102,6 +100,7 @@ class _Episode:
         self.mask: list[int] = []
         self.logprobs: list[float] = []
         self.rewards: list[float | None] = []
+        self.heard: list[str] = []
         self.is_over, self.error = False, ""
         takes = signature(environment.reset).parameters
         takes_all = any(one.kind is one.VAR_KEYWORD for one in takes.values())
@@ -132,7 +131,11 @@ class _Episode:
         if is_over or is_last:
             self.is_over = True
             return
-        ids = _behind_turn(self._text(observation), self.context[-1], self.prompt, trainer)
+        heard = self._text(observation)
+        self.heard.append(heard)
+        behind = f"\n{heard}\n" if isinstance(self.prompt, str) else written_behind(trainer, heard)
+        ids = trainer._tokenizer.encode(behind, add_special_tokens=False)
+        ids = ids[ids[0] in ends :]  # what ends the turn in the template is there already
         most = min(most - len(self.mask), _longest_context(trainer) - len(self.context))
         self._append(ids[: max(most, 0)], 0, [0.0] * len(ids))
         self.is_over = len(ids) >= most
@@ -170,21 +173,3 @@ def _longest_context(trainer: Any) -> int:
     if trainer.use_vllm and trainer.vllm_mode == "colocate":
         return trainer.vllm_generation.llm.llm_engine.model_config.max_model_len
     return getattr(trainer.model.config, "max_position_embeddings", None) or sys.maxsize
-
-
-def _behind_turn(observation: str, last_id: int, prompt: Completion, trainer: Any) -> list[int]:
-    """Return the tokens between a turn that ended with `last_id` and the next one."""
-    tokenizer = trainer._tokenizer
-    if isinstance(prompt, str):
-        return tokenizer.encode(f"\n{observation}\n", add_special_tokens=False)
-    said = [("user", "?"), ("assistant", _SAID), ("user", observation)]
-    text = tokenizer.apply_chat_template(
-        [{"role": role, "content": content} for role, content in said],
-        tokenize=False,
-        add_generation_prompt=True,
-        chat_template=trainer.chat_template,
-        **trainer.chat_template_kwargs,
-    )
-    ids = tokenizer.encode(text.partition(_SAID)[2], add_special_tokens=False)
-    # what ends the turn in the template is there already
-    return ids[1:] if ids[0] in (last_id, *trainer.turn_end_ids) else ids

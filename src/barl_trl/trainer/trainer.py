@@ -141,7 +141,7 @@ class BARLTrainer(ResumeMixin):
         observation_likelihood: What the task says of observations: columns of rollouts -> for each
             rollout, step and hypothesis the log-likelihood of what the step brought, in nats, -inf
             if it cannot be. It gets `prompts`, `completions`, `hypotheses` (texts, the truth
-            first), `steps` (texts, or with tools messages), the data's other columns and
+            first), `steps` (texts, or an agent's messages), the data's other columns and
             `environments`. An environment may have the method
             `_observation_log_likelihoods(hypotheses, steps)` instead. `args.belief` must be
             `"task"` or `"both"`.

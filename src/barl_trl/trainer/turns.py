@@ -6,6 +6,7 @@ here, and which tokens end the model's turns is decided here.
 
 import math
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import compress, dropwhile, groupby, takewhile
 from operator import itemgetter
@@ -22,6 +23,9 @@ from .boundary import readable
 
 ROLLOUT_ANSWER = "rollout_answer"
 """Column in which reward functions get the answers that agents gave, [`GivenAnswer`]s."""
+HEARD = "_heard"
+"""Field of a `rollout_func` that knows what was said behind the turns of each rollout."""
+_SAID = "made-up words"
 
 
 class Generated(NamedTuple):
@@ -103,15 +107,12 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
     completions = readable(completions)  # the JSON of a call may escape what cannot be written
     if any(map(any, images[-1])):
         raise ValueError("tools must return texts, got an image: return a description.")
-    end_ids, tokenizer = trainer.turn_end_ids, trainer._tokenizer
+    end_ids, ended = trainer.turn_end_ids, {*trainer._last_results}
     own_masks = masks or [[1] * len(ids) for ids in completion_ids]
     turns_in = partial(turns_of, end_ids=end_ids, runs_are_turns=bool(trainer.tools))
     turns = [*map(turns_in, completion_ids, own_masks)]
     if trainer.rollout_func is not None:  # else TRL says where turns end
         _refuse_unmasked(completion_ids, own_masks, turns, end_ids)
-    if masks and not trainer.tools:  # TRL's completions hold the text of others, too
-        own = partial(_own_completion, tokenizer)
-        completions = [*map(own, completions, completion_ids, masks, turns)]
     given: list[GivenAnswer | None] | None = None
     if trainer.environments:
         told = [*map(told_answer, trainer.environments)]
@@ -119,8 +120,11 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
     elif "answer" in columns:
         given = [*map(_given, columns["answer"])]
     others = masks, turns, given, bool(trainer.tools), trainer.environments
-    ended = {*trainer._last_results}
     generated = Generated(prompt_ids, completion_ids, completions, *others, ended)
+    if masks and not trainer.tools:  # TRL's completions hold the text of others, too
+        heard = columns.pop(HEARD, None) or [None] * len(masks)
+        own = [_own_completion(trainer, generated, n, told) for n, told in enumerate(heard)]
+        generated = generated._replace(completions=own)
     if masks:
         _log_turns(trainer, generated, turns)
     if trainer.tools and trainer.model.training and not trainer.has_compared:
@@ -151,7 +155,7 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
         shares |= {name: [] for name in names}
         shares["ended_by_tool"] = [n in generated.ended for n in range(len(turns))]
         tokenizer = trainer._tokenizer
-        opening = call_opening(tokenizer, trainer.chat_template)
+        opening = _call_opening(tokenizer, trainer.chat_template)
         most = trainer.max_tool_calling_iterations
         columns = completions, completion_ids, turns, shares["ended_by_tool"]
         for completion, ids, spans, is_ended in zip(*columns, strict=True):
@@ -230,32 +234,53 @@ def _refuse_unmasked(
                 )
 
 
-def _own_completion(
-    tokenizer: Any, completion: Completion, ids: list[int], mask: list[int], turns: list[Turn]
-) -> Completion:
+def _own_completion(trainer: Any, generated: Any, n: int, heard: list[str] | None) -> Completion:
     """Return a completion in which the text of the model stands apart from that of others.
 
     A text becomes that of the last turn, "" if another's text follows it. Messages become one for
-    each turn, and one of a tool for what stands behind it. In a turn, line breaks stand for the
-    tokens of others.
+    each turn, and one of a tool for what was `heard` behind it, or for what stands there without
+    what the chat template writes around it. In a turn, line breaks stand for the tokens of others.
     """
+    _, ids, completion, mask, turns = (column[n] for column in generated[:5])
     if 0 not in mask:
         return completion
     messages = []
     for start, end, stop, has_observation in turns:
-        text = _own_text(ids[start:end], mask[start:end], tokenizer)
+        text = _own_text(ids[start:end], mask[start:end], trainer._tokenizer)
         messages.append({"role": "assistant", "content": text})
         if has_observation:
             others = [ids[place] for place in range(end, stop) if not mask[place]]
-            text = tokenizer.decode(others, skip_special_tokens=True)
-            messages.append({"role": "tool", "content": text.strip()})
+            text = heard[len(messages) // 2] if heard else _words_of_others(trainer, others)
+            messages.append({"role": "tool", "content": text})
     if not isinstance(completion, str):
         return messages
     is_last_own = messages and messages[-1]["role"] == "assistant"
     return messages[-1]["content"] if is_last_own else ""
 
 
-def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
+def _words_of_others(trainer: Any, ids: Sequence[int]) -> str:
+    """Return the text of tokens, without what the chat template would write around it."""
+    tokenizer = trainer._tokenizer
+    text = tokenizer.decode(ids, skip_special_tokens=True).strip()
+    for role in ("tool", "user"):  # a result may stand in a message of the user
+        with suppress(Exception):  # whatever a template makes of a result without a call
+            frame = tokenizer.encode(written_behind(trainer, _SAID, role), add_special_tokens=False)
+            frame = tokenizer.decode(frame, skip_special_tokens=True).strip()
+            before, found, behind = frame.partition(_SAID)
+            if found and text.startswith(before) and text.endswith(behind):
+                return text[len(before) : len(text) - len(behind)].strip()
+    return text
+
+
+def written_behind(trainer: Any, content: str, role: str = "user") -> str:
+    """Return what the chat template writes between a turn of the model and its next one."""
+    options = {"chat_template": trainer.chat_template, "add_generation_prompt": True}
+    options |= trainer.chat_template_kwargs
+    message = {"role": role, "content": content}
+    return _written(trainer._tokenizer, options, message, content=_SAID).partition(_SAID)[2]
+
+
+def _call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     """Return the word with which the chat template begins a call of a tool; None if none does."""
     try:
         plain, calling = (
@@ -274,10 +299,10 @@ def _call(name: str) -> dict[str, Any]:
     return {"tool_calls": [{"type": "function", "function": {"name": name, "arguments": {}}}]}
 
 
-def _written(tokenizer: Any, options: Any, **message: Any) -> str:
+def _written(tokenizer: Any, options: Any, *others: Any, **message: Any) -> str:
     """Return a message of the assistant, behind one of the user, as the chat template writes it."""
     said = {"role": "assistant", "content": ""} | message
-    messages = [{"role": "user", "content": "dummy"}, said]  # as in TRL
+    messages = [{"role": "user", "content": "dummy"}, said, *others]  # as in TRL
     return tokenizer.apply_chat_template(messages, tokenize=False, **options)
 
 
