@@ -27,6 +27,7 @@ warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", Fut
 _COUNTS = (
     "step_size", "max_answer_chars", "max_hypotheses", "max_completion_length",
     "max_result_chars", "scoring_max_tokens", "prompts_per_rollout_batch",
+    "max_tool_calling_iterations",
     "rollouts_per_optimizer_step", "per_device_train_batch_size", "gradient_accumulation_steps",
 )
 """Fields that are None or whole numbers of at least 1."""
@@ -385,14 +386,13 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             rule = f"hold what credit={self.credit!r} takes ({', '.join(takes) or 'nothing'})"
             self._must("credit_options", name in takes, rule, f"leave out {name!r}")
             choices = _choices_of(takes[name].annotation)
-            is_right, rule = not choices or value in choices, f"have one of {choices} as {name}"
-            self._must("credit_options", is_right, rule, "docs/credit.md says what it does")
+            where, rule = "docs/credit.md says what it does", f"have one of {choices} as {name}"
+            self._must("credit_options", not choices or value in choices, rule, where)
             usual = takes[name].default
             is_right = not isinstance(usual, Real) or isinstance(value, Real)
             is_right &= isinstance(usual, bool) == isinstance(value, bool)
-            self._must(
-                "credit_options", is_right, f"have a value such as {usual!r} as {name}", rule
-            )
+            rule = f"have a value such as {usual!r} as {name}"
+            self._must("credit_options", is_right, rule, where)
         for name, parameter in takes.items():
             is_there = name in given or parameter.default is not Parameter.empty
             self._must("credit_options", is_there, f"have {name!r}", f"{self.credit} needs it")
