@@ -321,7 +321,7 @@ def test_rewards_that_are_no_list_of_numbers_are_refused(tmp_path, is_async):
         return returned[-1]
 
     trainer = agent(tmp_path, reward_funcs=later if is_async else reward)
-    for wrong in (1.0, None, "1111", [1.0], ["1"] * 4, [[1.0, 2.0]] * 4, {"a": 1.0}):
+    for wrong in (1.0, None, "1111", [1.0], ["1"] * 4, [[1.0, 2.0]] * 4, dict.fromkeys(range(4))):
         returned.append(wrong)
         with pytest.raises(ValueError, match="reward_funcs must"):
             played(trainer, ROWS, plays())

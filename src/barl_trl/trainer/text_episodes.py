@@ -40,7 +40,7 @@ def text_rollouts(
         ... )  # doctest: +SKIP
     """
     if not callable(environment_factory):
-        raise TypeError(f"environment_factory must be a class, got the object {environment_factory}.")
+        raise TypeError(f"environment_factory must be a class, got {environment_factory}.")
     if not isinstance(max_turns, int) or max_turns < 1:
         raise ValueError(f"max_turns must be a whole number of at least 1, got {max_turns!r}.")
     pool: list[Any] = []
