@@ -343,9 +343,8 @@ def test_settings_that_contradict_a_given_model_or_were_set_later(tmp_path, mode
     (tmp_path / "adapter_config.json").touch()
     with pytest.raises(ValueError, match="adapter"):
         BARLTrainer(tmp_path, accuracy_reward, config(tmp_path), rows())
-    frozen = tiny_model(tokenizer).requires_grad_(False)
     with pytest.raises(ValueError, match="weights to train"):
-        trainer(frozen, tokenizer, config(tmp_path)).train()
+        trainer(tiny_model(tokenizer).requires_grad_(False), tokenizer, config(tmp_path)).train()
 
 
 @pytest.mark.parametrize("is_corrected", [True, False])

@@ -99,8 +99,7 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
     kinds = {adapter.peft_type.value for adapter in adapters if adapter is not None}
     _must(not args.gradient_checkpointing or not kinds & {"PREFIX_TUNING", "CARTRIDGE"},
           f"gradient_checkpointing must be False with {kinds}: it drops the cache of the prefix.")
-    is_folder = not isinstance(model, nn.Module) and os.path.isdir(model)
-    files = os.listdir(model) if is_folder else ()
+    files = os.listdir(model) if not isinstance(model, nn.Module) and os.path.isdir(model) else ()
     _must("adapter_config.json" not in files or "config.json" in files,
           f"model must be whole, got the adapter {model}: merge it into its model, or give "
           "AutoPeftModelForCausalLM.from_pretrained(folder, is_trainable=True).")

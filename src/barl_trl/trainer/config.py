@@ -25,9 +25,8 @@ warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", Fut
 
 # fmt: off
 _COUNTS = (
-    "step_size", "max_answer_chars", "max_hypotheses", "max_completion_length",
-    "max_result_chars", "scoring_max_tokens", "prompts_per_rollout_batch",
-    "max_tool_calling_iterations",
+    "step_size", "max_answer_chars", "max_hypotheses", "max_completion_length", "max_result_chars",
+    "scoring_max_tokens", "prompts_per_rollout_batch", "max_tool_calling_iterations",
     "rollouts_per_optimizer_step", "per_device_train_batch_size", "gradient_accumulation_steps",
 )
 """Fields that are None or whole numbers of at least 1."""
@@ -47,7 +46,8 @@ _RULES: tuple[tuple[str, Callable[[Any], Any], str, str], ...] = (
      "be at least 2 (the truth and one more)", "for the truth alone set credit='progress'"),
     ("consistency_beta", lambda s: s.consistency_beta >= 0, "be in [0, inf]", "the paper's is 1.0"),
     ("plausibility_temperature", lambda s: s.plausibility_temperature > 0, "exceed 0", "use 1.0"),
-    ("elicitation", lambda s: s.elicitation, "not be empty", "leave it out for the default"),
+    ("elicitation", lambda s: s.elicitation and "{answer" not in s.elicitation,
+     "be a text without {answer}", "that follows it"),
     ("prior_column", lambda s: s.hypotheses_column,
      "be None without hypotheses_column", "it has the weights of what that column lists"),
     ("belief", lambda s: s.belief != "both" or s.credit in _TAKE_BOTH or s.credit not in CREDITS,

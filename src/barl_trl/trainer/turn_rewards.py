@@ -234,6 +234,5 @@ def told_tasks(
                     f"{of_prompt!r:.60} and {value!r:.60}: let reset draw from the row, such as "
                     "from a column `seed`."
                 )
-        numbers = range(start, start + len(values))
-        told[column] = [of_prompts.get(n // group_size) for n in numbers]
+        told[column] = [of_prompts.get((start + n) // group_size) for n in range(len(values))]
     return told
