@@ -398,7 +398,7 @@ def checked_reward(reward: Any, name: str) -> Any:
 
     def read(output: Any, prompts: Sequence[Any]) -> list[float | None]:
         try:
-            values = None if isinstance(output, Mapping | Set) else output  # keys are no rewards
+            values: Any = None if isinstance(output, Mapping | Set) else output  # no order
             pairs = zip(values, prompts, strict=True)
             return [None if one is None else float(one + 0.0) for one, _ in pairs]  # no texts
         except (TypeError, ValueError):
