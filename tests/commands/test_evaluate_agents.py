@@ -12,6 +12,7 @@ from barl_trl.commands.evaluate import run
 from barl_trl.data import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.records import convert_responses
 from barl_trl.evaluation.responses import read_response_file
+from barl_trl.synthetic.number import NUMBER_MODEL_DIR
 from barl_trl.trainer.records import read_records
 
 from ..distributed.launching import launch
@@ -93,6 +94,7 @@ def test_an_episode_is_a_response_with_all_its_turns(evaluate, model):
         assert (response.answer, response.reward) == ("8", float(problem["answer"] == "8"))
     assert results["benchmarks"]["mine"]["accuracy"] == pytest.approx(1 / 3)
     assert results["tools"] == [f"{HERE}.look"]
+    assert "call tools" in evaluate("alone", model=NUMBER_MODEL_DIR, max_tokens=30)[0]["advice"]
     _, cut_off = evaluate("short", tools=f"{HERE}.look", max_tokens=30)
     assert {(one.truncated, one.answer, len(one.messages)) for one in cut_off} == {(True, None, 3)}
 

@@ -37,7 +37,7 @@ LATE = [
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("careless")
     for name, text in FILES.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text.replace("{MODEL}", str(TINY_MODEL_DIR)))
     return folder
 

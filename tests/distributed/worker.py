@@ -83,7 +83,7 @@ def main(
         peft_config=LoraConfig(r=4, target_modules="all-linear") if is_lora else None,
         callbacks=[notes],
         turn_rewards=lengths_of_steps if args.credit == "turns" else None,
-        state_key=len,
+        state_key=len if args.credit_baseline == "state" else None,
     )
     accelerator, num_forwards = barl_trainer.accelerator, 0
 

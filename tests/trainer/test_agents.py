@@ -321,7 +321,7 @@ def test_rewards_that_are_no_list_of_numbers_are_refused(tmp_path, is_async):
         return returned[-1]
 
     trainer = agent(tmp_path, reward_funcs=later if is_async else reward)
-    for wrong in (1.0, None, "1111", [1.0], ["1"] * 4, [[1.0, 2.0]] * 4, {"a": 1.0}):
+    for wrong in (1.0, None, "1111", [1.0], ["1"] * 4, [[1.0, 2.0]] * 4, dict.fromkeys(range(4))):
         returned.append(wrong)
         with pytest.raises(ValueError, match="reward_funcs must"):
             played(trainer, ROWS, plays())
@@ -532,12 +532,13 @@ def test_ends_that_a_user_names_are_known_to_all_but_none_may_lack(base_model, t
         base_trainer(base_model, args)
 
 
-def test_turns_that_no_mask_tells_apart_are_refused(tmp_path):
-    def unmasked(prompts, trainer):
-        return chatting(CHATS)(prompts, trainer) | {"env_mask": None}
+@pytest.mark.parametrize("wrong", [{"env_mask": None}, {"env_mask": [[1]] * 4}, {"answer": ["7"]}])
+def test_turns_that_no_mask_tells_apart_and_other_lengths_are_refused(tmp_path, wrong):
+    def changed(prompts, trainer):
+        return chatting(CHATS)(prompts, trainer) | wrong
 
     with pytest.raises(ValueError, match="env_mask"):
-        agent(tmp_path, rollout_func=unmasked).train()
+        agent(tmp_path, rollout_func=changed).train()
 
 
 # The token that a chat template puts behind a message, in the families' templates

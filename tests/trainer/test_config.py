@@ -12,6 +12,7 @@ from datasets import Dataset, IterableDataset
 from hypothesis import given
 from hypothesis import strategies as st
 from peft import PrefixTuningConfig, get_peft_model
+from transformers import Qwen2ForCausalLM
 from trl import GRPOConfig, TrlParser
 
 from barl_trl import BARLConfig, BARLTrainer
@@ -21,7 +22,7 @@ from barl_trl.trainer.checks import answer_equivalence_of, answer_extractor_of
 from barl_trl.trainer.config import own_fields
 
 from ..paths import ROOT
-from ..tiny import tiny_tokenizer
+from ..tiny import tiny_model, tiny_tokenizer
 from .rollouts import config, task_function, trainer
 
 REFUSED = yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text())
@@ -258,6 +259,7 @@ DATA = [
     *[rows(**{name: "x"}) for name in ("completions", "environments", "rollout_answer")],
     *[prompts("1+1?", "2+2?", *ill) for ill in ([None], ["", "3+3?"])],
     prompts(["1", "2"], ["3", "4"]),
+    prompts(*[[*message("1+1?"), {"role": "assistant", "content": "2"}]] * 2),
     *[prompts(message("1+1?"), ill) for ill in ([], None, message(None))],
     *[stream({"prompt": None, "solution": "2"}), stream()],
 ]
@@ -278,6 +280,7 @@ MISTAKES = [
     *[(TASK | {"hypotheses_column": name}, {}) for name in ("candidates", "solution")],
     *[(TASK | {"prior_column": name}, {}) for name in ("weight", "solution")],
     (TASK | {"credit": "rloo"}, {"outcome_under": lambda a, b: 1.0}),
+    ({"credit": "turns"}, {"state_key": len}),
     *[(TASK, {name: needs_more}) for name in ("observation_likelihood", "hypothesis_rewards")],
     (TASK | {"credit": "progress", "belief": "model"}, {"hypothesis_rewards": likelihood}),
     *[(TASK, TWO_REWARDS), (TASK | {"credit": "belief_critic"}, TWO_REWARDS), (TASK, GAME)],
@@ -287,7 +290,7 @@ MISTAKES = [
     ({}, {"train_dataset": None}),
 ]
 OTHER_KINDS = [
-    *[("model", one) for one in (None, rows(), tiny_tokenizer(), torch.nn.Linear(1, 1))],
+    *[("model", one) for one in (None, Qwen2ForCausalLM, tiny_tokenizer(), torch.nn.Linear(1, 1))],
     *[("args", one) for one in ({"output_dir": "out"}, "out", BARLConfig, accuracy_reward)],
     *[("reward_funcs", one) for one in (1.0, {"a": price}, [None])],
     *[("train_dataset", one) for one in ([ROW], "rows.jsonl", rows().to_pandas())],
@@ -337,6 +340,11 @@ def test_settings_that_contradict_a_given_model_or_were_set_later(tmp_path, mode
     args.credit = "barl"
     with pytest.raises(ValueError, match="credit_options"):
         BARLTrainer("./nowhere", accuracy_reward, args, rows())
+    (tmp_path / "adapter_config.json").touch()
+    with pytest.raises(ValueError, match="adapter"):
+        BARLTrainer(tmp_path, accuracy_reward, config(tmp_path), rows())
+    with pytest.raises(ValueError, match="weights to train"):
+        trainer(tiny_model(tokenizer).requires_grad_(False), tokenizer, config(tmp_path)).train()
 
 
 @pytest.mark.parametrize("is_corrected", [True, False])

@@ -185,8 +185,8 @@ async def waits(self, text=""):
     return "", 0.0, True
 
 
-# TextArena's two values, a text, and rewards of players
-STEPS = [(True, {}), "yes!", ("", {0: 1.0}, True)]
+# TextArena's two values, a text, rewards of players, a text for the end, and the end before it
+STEPS = [(True, {}), "yes!", ("", {0: 1.0}, True), ("", 1.0, "False"), ("", False, 0.1)]
 WRONG = [methods(step=lambda self, text, told=told: told) for told in STEPS]
 WRONG += [methods(step=waits), methods(reset=waits), methods(reset=lambda self, secret: None)]
 
@@ -195,7 +195,7 @@ WRONG += [methods(step=waits), methods(reset=waits), methods(reset=lambda self, 
 def test_environments_that_none_can_play_are_an_error_at_once(tmp_path, environment):
     trainer = talking(tmp_path, environment)
     with pytest.raises(RuntimeError, match="Wrong"):
-        played(trainer, ROWS, [["7"]] * 4)
+        played(trainer, ROWS, [["7"]] * 3 + [["7…"]])  # the last one is cut off, and not asked
     trainer.state.global_step = 1  # a server may be down for a while
     played(trainer, ROWS, [["7"]] * 4)
     assert trainer._metrics["train"]["barl/environment_errors"][-1] == 1.0
@@ -205,10 +205,12 @@ def test_environments_that_none_can_play_are_an_error_at_once(tmp_path, environm
 ONE, KNOWING = Higher(), methods(reset=lambda self, seed: setattr(self, "answer", "7"))
 
 
-@pytest.mark.parametrize("made", [lambda: ONE, KNOWING])
+@pytest.mark.parametrize("made", [lambda: ONE, KNOWING, ONE])
 def test_environments_that_would_train_wrongly_are_refused(tmp_path, made):
-    with pytest.raises(ValueError, match=r"environment_factory|answer"):
+    with pytest.raises((TypeError, ValueError), match=r"environment_factory|answer"):
         talk(tmp_path, [["7"]] * 4, made)
+    with pytest.raises(ValueError, match="max_turns"):
+        text_rollouts(Higher, max_turns=0)
 
 
 class Owner(Higher):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from barl_trl.rewards import accuracy_reward
@@ -144,14 +145,16 @@ def test_lists_that_cannot_be_used_are_refused_at_first_and_counted_later(tmp_pa
     class Broken(Rewarding):
         @described
         def look(self, key: int):
-            self.turn_rewards = {1: [math.inf], 4: [0.1] * 9}.get(key, [0.5])
+            self.turn_rewards = {1: Broken.wrong, 4: [0.1] * 9}.get(key, [0.5])
 
     trainer = rewarded(tmp_path, Broken, credit_baseline="none")
-    with pytest.raises(ValueError, match="turn_rewards"):
-        played(trainer, ROWS, PLAYS)
+    for Broken.wrong in (0.0, {0: 0.5}, "5", [math.inf]):
+        with pytest.raises(ValueError, match="turn_rewards"):
+            played(trainer, ROWS, [PLAYS[0]] * 4)
     trainer.state.global_step = 1
     output = played(trainer, ROWS, PLAYS)
     assert trainer._metrics["train"]["barl/turn_rewards_unusable"] == [2]
+    assert "unusable" in trainer._said
     assert [row.any().item() for row in output["advantages"]] == [False, False, False, True]
 
 
@@ -167,14 +170,18 @@ class Asked(Rewarding):
         return "x"
 
     def get_turn_rewards(self):
-        return self.earned
+        return np.array(self.earned)
 
     def get_reward(self):
         return 0.0
 
 
-def test_a_method_tells_them_and_is_no_tool(tmp_path):
-    trainer = rewarded(tmp_path, Asked, credit_baseline="none", reward_funcs=[])
+AS_PROPERTY = type("AsProperty", (Asked,), {"get_turn_rewards": property(Asked.get_turn_rewards)})
+
+
+@pytest.mark.parametrize("game", [Asked, AS_PROPERTY])
+def test_a_method_tells_them_and_is_no_tool(tmp_path, game):
+    trainer = rewarded(tmp_path, game, credit_baseline="none", reward_funcs=[])
     output = played(trainer, ROWS, [[call("get_turn_rewards"), "Done."], *PLAYS[1:]])
     assert "get_turn_rewards" not in trainer._tokenizer.decode(trainer.generated.prompt_ids[0])
     assert [tool.__name__ for tool in trainer.tools] == ["look"]
@@ -213,14 +220,20 @@ DRAWN = type("Drawn", (Owner,), {"solution": property(lambda self: str(id(self))
 BAYES = {"credit": "bayes", "belief": "task"}
 
 
+def begun(name, value):
+    return type("Begun", (Owner,), {"reset": lambda self, **row: setattr(self, name, value)})
+
+
 @pytest.mark.parametrize(
     ("game", "fields", "said"),
     [
         (Asked, {"credit": "barl", "reward_funcs": []}, "solution_column must"),
         (SILENT, BAYES | {"reward_funcs": []}, "must have hypotheses"),
         (DRAWN, BAYES, "solution"),
+        (begun("turn_reward", []), {}, "turn_rewards"),
+        (begun("turn_rewards", [0.1]), {}, "turn_rewards"),
+        *[(begun(*told), BAYES, told[0]) for told in (("hypotheses", "7 12"), ("prior", {"7": 1}))],
     ],
-    ids=["no truth", "no hypotheses", "environments of a prompt own different tasks"],
 )
 def test_a_task_that_is_nowhere_or_not_one_is_an_error_at_once(tmp_path, game, fields, said):
     with pytest.raises(ValueError, match=said):

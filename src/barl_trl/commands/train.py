@@ -129,7 +129,8 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
     """Refuse what would be ignored in silence, or said only when the model is loaded."""
     template, weights, names = script.prompt_template, args.reward_weights, script.reward_funcs
     is_own_prompt = script.system_prompt != PAPER_SYSTEM_PROMPT
-    evaluates = args.eval_strategy != "no"
+    evaluates, given = args.eval_strategy != "no", vars(model).items()
+    lora = [n for n, v in given if n.startswith("lora_") and v != getattr(ModelConfig, n, None)]
     rules = {
         "model_name_or_path must be a Hub id or a local folder": model.model_name_or_path,
         "dataset_name must be a Hub id or a local file": script.dataset_name,
@@ -140,6 +141,7 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
         "solution_column must be 'solution': name yours with answer_column": (
             args.solution_column == "solution"
         ),
+        f"use_peft must be true with {', '.join(lora)}": model.use_peft or not lora,
         "lora_task_type must be CAUSAL_LM": model.lora_task_type == "CAUSAL_LM",
         f"reward_weights must have one for each of {names}": weights is None
         or len(weights) == len(names),

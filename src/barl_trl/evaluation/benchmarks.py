@@ -159,9 +159,9 @@ def load_benchmarks(
                 f"({error.__cause__ or error}): name a folder with its files as NAME=PATH."
             ) from None
         except ValueError as error:
-            raise ValueError(
-                f"{option} must have columns and rows that can be used, got {source.path}: {error}"
-            ) from None
+            why = str(error).partition(": name it")[0].partition(": try --")[0]  # no option here
+            rule = "have columns and rows that can be used, as problem and answer"
+            raise ValueError(f"{option} must {rule}, got {source.path}: {why}") from None
     return loaded
 
 

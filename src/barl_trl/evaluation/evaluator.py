@@ -24,6 +24,7 @@ from ..trainer.checks import CheckedFactory
 from ..trainer.hub import limit_waiting
 from ..trainer.redaction import redacted
 from ..trainer.resume import one_writer
+from ..trainer.turns import call_opening
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
 from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Job, telling
 from .json_files import write_json
@@ -55,6 +56,7 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
     if run.is_first:
         print(f"template: {run.template.name}")
     folder.mkdir(parents=True, exist_ok=True)
+    opening, calls = call_opening(run.tokenizer, None), []
     with one_writer(folder) if run.is_first else nullcontext():
         run.start(command)
         try:
@@ -63,6 +65,7 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
                 entry = {"source": asdict(sources[name]), "limit": args.limit, "skipped": skipped}
                 if run.is_first:
                     entry |= summarize(responses, run.grader.equivalent)
+                    calls += [opening in one.response for one in responses if opening]
                     run.save(benchmarks=run.results["benchmarks"] | {name: entry})
         except KeyboardInterrupt:
             kept = f"The responses so far are kept in {folder}. To go on: the same command."
@@ -73,6 +76,8 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
             shares = [fmean([row[n] for row in rows], sizes) for n in ("no_answer", "truncated")]
             if advice := no_answer_advice(shares[0], min(shares), "max_tokens"):
                 run.save(advice=advice)
+        if run.agent is None and 5 * sum(calls) > len(calls):
+            run.save(advice="responses call tools: name them, or the environment, as in training.")
     return run.results
 
 

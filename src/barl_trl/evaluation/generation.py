@@ -105,9 +105,7 @@ class Backend:
         self.tokenizer, self.end_ids, self.drawing = tokenizer, list(end_ids), drawing
         self.max_tokens, self.batch_size, self._agent = max_tokens, batch_size, agent
         self._use_vllm, self._template = use_vllm, template
-        self._sampling: dict[str, Any] = (
-            NO_CUT_OFF | drawing.settings if drawing.temperature else {}
-        )
+        self._sampling: Any = NO_CUT_OFF | drawing.settings if drawing.temperature else {}
         if use_vllm and agent is None:
             self._start_engine(model, init_kwargs)
             return

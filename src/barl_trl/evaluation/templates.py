@@ -7,6 +7,7 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from ..data import PAPER_SYSTEM_PROMPT, make_prompt
+from ..trainer.resume import last_checkpoint
 from ..trainer.turns import turn_ends
 
 PROMPT = "barl_prompt"
@@ -81,9 +82,9 @@ def read_tokenizer(model: str, argument: str, **options: Any) -> Any:
     try:
         return AutoTokenizer.from_pretrained(model, **{"trust_remote_code": False} | options)
     except (OSError, ValueError) as error:  # not all of transformers' messages name the model
-        raise ValueError(
-            f"{argument} must be one that can be read, got {model!r}: {error}"
-        ) from None
+        inside = last_checkpoint(model)[0]
+        why = f"name a checkpoint in it, such as {inside}" if inside else error
+        raise ValueError(f"{argument} must be one that can be read, got {model!r}: {why}") from None
 
 
 def choose_template(

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from trl.trainer.utils import is_async_callable
 
-NO_TOOLS = ("reset", "get_reward", "get_turn_rewards", "hypotheses", "prior", "solution")
+NO_TOOLS = ("reset", "get_reward", "get_turn_rewards", "turn_rewards")
+NO_TOOLS += ("hypotheses", "prior", "solution")
 """Methods of environments that the model cannot call."""
 _NOT_USERS = ("trl", "barl_trl", "torch", "contextlib", "asyncio")
 

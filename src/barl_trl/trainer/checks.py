@@ -4,21 +4,22 @@ import inspect
 import os
 import reprlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial, update_wrapper
 from itertools import islice
 from types import FunctionType, MethodType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import parse_flag_from_env
 from datasets import Dataset, IterableDataset
 from peft import PeftConfig, PeftModel
 from torch import nn
-from transformers import PreTrainedTokenizerBase, ProcessorMixin, TrainerCallback, set_seed
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin, TrainerCallback
 from transformers.integrations import is_deepspeed_zero3_enabled
+from transformers.trainer_utils import set_seed
 from transformers.utils import get_json_schema
 from transformers.utils.chat_template_utils import (
     DocstringParsingException,
@@ -35,24 +36,19 @@ from ..steps import step_ends_of
 from .boundary import NO_TOOLS, guarded
 from .config import BARLConfig
 from .evidence import ENVIRONMENT_METHOD, TaskFunctions
+from .turn_rewards import FIELD, METHOD, TurnReturn
 from .turns import told_answer
 
 _LOOKED_AT = 200  # first rows whose true answers and hypotheses are checked
 # what TRL passes to reward functions, beside the columns
 _OF_TRL = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
-
-@runtime_checkable
-class _Model(Protocol):
-    generate: Any
-
-
 # fmt: off
 _DATA, _ROWS = Dataset | IterableDataset, Dataset | IterableDataset | list | tuple
 _FUNCTION = Callable, (), (), "a function (only `barl train` takes its dotted path)"
 _GRADER = Callable | str, (), (), "a function, or the name of a grader"
 _KINDS: dict[str, tuple[Any, Any, Any, str]] = {
-    "model": (str | os.PathLike | _Model, (), (), "a causal language model, its id or folder"),
+    "model": (str | os.PathLike | PreTrainedModel | PeftModel, (), (), "a model, its id or folder"),
     "args": (BARLConfig, (), (), "a BARLConfig"),
     "reward_funcs": (Callable | str, list | tuple, Callable | str, "functions or names of rewards"),
     "train_dataset": (_DATA, (), (), "a Dataset or IterableDataset, as Dataset.from_list(rows)"),
@@ -103,6 +99,10 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
     kinds = {adapter.peft_type.value for adapter in adapters if adapter is not None}
     _must(not args.gradient_checkpointing or not kinds & {"PREFIX_TUNING", "CARTRIDGE"},
           f"gradient_checkpointing must be False with {kinds}: it drops the cache of the prefix.")
+    files = os.listdir(model) if not isinstance(model, nn.Module) and os.path.isdir(model) else ()
+    _must("adapter_config.json" not in files or "config.json" in files,
+          f"model must be whole, got the adapter {model}: merge it into its model, or give "
+          "AutoPeftModelForCausalLM.from_pretrained(folder, is_trainable=True).")
     _check_agents(args, train_dataset, arguments)
     length: Any = args.max_completion_length
     given = arguments["reward_funcs"] or []
@@ -176,6 +176,13 @@ def _environments(keywords: dict[str, Any]) -> list[Any]:
     return [factory.first for factory in _factories(keywords).values()]
 
 
+def needs_no_outcome(keywords: dict[str, Any]) -> bool:
+    """Return whether rewards of turns may be all rewards of a run with these arguments."""
+    told = keywords.get("turn_rewards") or keywords.get("rollout_func")
+    own = [hasattr(one, "get_reward") for one in _environments(keywords)]
+    return bool(told) or (bool(own) and not any(own))
+
+
 def _check_task(args: BARLConfig, keywords: dict[str, Any]) -> None:
     """Refuse functions of the task that change nothing, and rewards that they would replace."""
     credit, belief = args.credit, args.belief
@@ -186,6 +193,8 @@ def _check_task(args: BARLConfig, keywords: dict[str, Any]) -> None:
           "belief must be 'task' or 'both' with observation_likelihood, got 'model'.")
     _must(not keywords.get("outcome_under") or is_expected or not is_own,
           f"outcome_under must be None with credit={credit!r}: 'bayes' takes it.")
+    _must(keywords["state_key"] is None or args.own_credit.credit_baseline == "state",
+          f"state_key must be None without credit_baseline='state', got {keywords['state_key']!r}.")
     _must(predicts is None or args.own_credit.hypotheses == "rollouts",
           f"hypothesis_rewards must be None with credit={credit!r} and belief={belief!r}.")
     environments, rewards = _environments(keywords), keywords["reward_funcs"]
@@ -215,6 +224,8 @@ def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str
           "barl_trl.data.load_problems reads most data sets.")
     _must(isinstance(first["prompt"], str) or is_conversational(first),
           f"{name} must have texts or lists of messages as prompts, got {first['prompt']!r:.60}.")
+    _must(isinstance(first["prompt"], str) or first["prompt"][-1]["role"] != "assistant",
+          f"{name} must not end prompts with the assistant's message: it may hold the answer.")
     clashes = (_OF_TRL | {"environments", "rollout_answer"}) & columns
     _must(not clashes, f"{name} must have no column {clashes}: rewards get arguments of that name.")
     empty = _first_empty(dataset if isinstance(dataset, Dataset) else dataset.take(1))
@@ -381,13 +392,14 @@ def _checked(argument: str, function: Any, *example: str) -> Any:
 
 def checked_reward(reward: Any, name: str) -> Any:
     """Return a reward function behind the boundary, which must return a number or None for each."""
-    if isinstance(reward, nn.Module):
+    if isinstance(reward, nn.Module | TurnReturn):
         return reward
     reward = guarded(reward)
 
     def read(output: Any, prompts: Sequence[Any]) -> list[float | None]:
         try:
-            pairs = zip(output, prompts, strict=True)
+            values: Any = None if isinstance(output, Mapping | Set) else output  # no order
+            pairs = zip(values, prompts, strict=True)
             return [None if one is None else float(one + 0.0) for one, _ in pairs]  # no texts
         except (TypeError, ValueError):
             raise ValueError(f"reward_funcs must return {len(prompts)} numbers, one for each "
@@ -441,6 +453,9 @@ def _checked_reset(environment: Any, reset: Callable[..., Any], *values: Any, **
     left = None
     with suppress(Exception):  # a property may have nothing to read yet
         left = getattr(told_answer(environment), "answer", None)
+    rewards = () if hasattr(environment, METHOD) else getattr(environment, FIELD, ())
+    _must(not hasattr(rewards, "__len__") or len(rewards) == 0,
+          f"{name} must set {FIELD} to [], got {rewards!r:.80}: those of the game before.")
     done = getattr(environment, "done", False)
     _must(callable(done) or not done, f"{name} must set done to False, got {done!r:.80}.")
     _must(left is None, f"{name} must set answer to None, got {left!r:.80}: it is what the model "

@@ -25,8 +25,8 @@ warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", Fut
 
 # fmt: off
 _COUNTS = (
-    "step_size", "max_answer_chars", "max_hypotheses", "max_completion_length",
-    "max_result_chars", "scoring_max_tokens", "prompts_per_rollout_batch",
+    "step_size", "max_answer_chars", "max_hypotheses", "max_completion_length", "max_result_chars",
+    "scoring_max_tokens", "prompts_per_rollout_batch", "max_tool_calling_iterations",
     "rollouts_per_optimizer_step", "per_device_train_batch_size", "gradient_accumulation_steps",
 )
 """Fields that are None or whole numbers of at least 1."""
@@ -46,7 +46,8 @@ _RULES: tuple[tuple[str, Callable[[Any], Any], str, str], ...] = (
      "be at least 2 (the truth and one more)", "for the truth alone set credit='progress'"),
     ("consistency_beta", lambda s: s.consistency_beta >= 0, "be in [0, inf]", "the paper's is 1.0"),
     ("plausibility_temperature", lambda s: s.plausibility_temperature > 0, "exceed 0", "use 1.0"),
-    ("elicitation", lambda s: s.elicitation, "not be empty", "leave it out for the default"),
+    ("elicitation", lambda s: s.elicitation and "{answer" not in s.elicitation,
+     "be a text without {answer}", "that follows it"),
     ("prior_column", lambda s: s.hypotheses_column,
      "be None without hypotheses_column", "it has the weights of what that column lists"),
     ("belief", lambda s: s.belief != "both" or s.credit in _TAKE_BOTH or s.credit not in CREDITS,
@@ -385,14 +386,13 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             rule = f"hold what credit={self.credit!r} takes ({', '.join(takes) or 'nothing'})"
             self._must("credit_options", name in takes, rule, f"leave out {name!r}")
             choices = _choices_of(takes[name].annotation)
-            is_right, rule = not choices or value in choices, f"have one of {choices} as {name}"
-            self._must("credit_options", is_right, rule, "docs/credit.md says what it does")
+            where, rule = "docs/credit.md says what it does", f"have one of {choices} as {name}"
+            self._must("credit_options", not choices or value in choices, rule, where)
             usual = takes[name].default
             is_right = not isinstance(usual, Real) or isinstance(value, Real)
             is_right &= isinstance(usual, bool) == isinstance(value, bool)
-            self._must(
-                "credit_options", is_right, f"have a value such as {usual!r} as {name}", rule
-            )
+            rule = f"have a value such as {usual!r} as {name}"
+            self._must("credit_options", is_right, rule, where)
         for name, parameter in takes.items():
             is_there = name in given or parameter.default is not Parameter.empty
             self._must("credit_options", is_there, f"have {name!r}", f"{self.credit} needs it")

@@ -23,9 +23,8 @@ def check_benchmarks(benchmarks: Mapping[str, Dataset]) -> None:
     for name, rows in benchmarks.items():
         if not len(rows) or not {"prompt", "solution"} <= {*rows.column_names}:
             raise ValueError(
-                "benchmarks must have rows with the columns prompt and solution, got "
-                f"{len(rows)} rows with {rows.column_names} in {name!r}: "
-                "barl_trl.data.load_problems makes them."
+                f"benchmarks must have rows with prompt and solution, got {len(rows)} rows with "
+                f"{rows.column_names} in {name!r}: barl_trl.data.load_problems makes them."
             )
 
 

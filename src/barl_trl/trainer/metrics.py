@@ -37,8 +37,8 @@ _SIGNS = {
     "observations_unusable": (0.5, 3, "the task's functions return NaN or infinity."),
     "observations_contradicted": (0.5, 3, "no hypothesis allows them, so they are left out."),
     "truth_not_given": (0.5, 3, "lists lack the truth, or its prior weight is 0. It is added."),
-    "unusable_lists": (0.5, 3, "rows have no usable list in hypotheses_column."),
-    "unusable_priors": (0.5, 3, "rows have no usable weights in prior_column."),
+    "unusable_lists": (0.5, 3, "rows or environments list no usable hypotheses."),
+    "unusable_priors": (0.5, 3, "no weights of at least 0, one for each hypothesis listed."),
     "equal": (1, 3, "observation_likelihood tells no hypothesis from another."),
     "numbers": (0.5, 1, "observation_likelihood returns numbers beyond 1e6, or some above 0, none "
                 "below, as probabilities are: return logarithms, and -inf for what cannot be."),

@@ -303,6 +303,8 @@ class ResumeMixin(GRPOTrainer):
         return self._step % (self.args.steps_per_generation * self.num_iterations) == 0
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
+        if not any(one.requires_grad for one in self.model.parameters()):
+            raise ValueError("model must have weights to train: adapters take is_trainable=True.")
         with ExitStack() as held:
             self.checkpoint = self._claim(held, resume_from_checkpoint)
             self._own_folder = self.args.output_dir

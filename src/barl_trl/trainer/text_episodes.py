@@ -36,6 +36,10 @@ def text_rollouts(
         ...     rollout_func=text_rollouts(Game, max_turns=6),
         ... )  # doctest: +SKIP
     """
+    if not callable(environment_factory):
+        raise TypeError(f"environment_factory must be a class, got {environment_factory}.")
+    if not isinstance(max_turns, int) or max_turns < 1:
+        raise ValueError(f"max_turns must be a whole number of at least 1, got {max_turns!r}.")
     pool: list[Any] = []
 
     def play(prompts: list[Completion], trainer: Any) -> dict[str, Any]:
@@ -66,7 +70,7 @@ def text_rollouts(
             for n, one in enumerate(playing):
                 one.take_turn(said[n], logprobs and logprobs[n], is_last=turn == max_turns)
         pool[: len(prompts)] = [one.environment for one in episodes if not one.error]
-        _log_errors([one.error for one in episodes], trainer)
+        _log_errors([one.error if one.rewards or one.error else None for one in episodes], trainer)
         return {
             "prompt_ids": prompt_ids,
             "completion_ids": [one.context[len(one.context) - len(one.mask) :] for one in episodes],
@@ -79,15 +83,15 @@ def text_rollouts(
     return play
 
 
-def _log_errors(errors: Sequence[str], trainer: Any) -> None:
+def _log_errors(errors: Sequence[str | None], trainer: Any) -> None:
+    """Log the errors of all processes' environments: "" for none, None where none was asked."""
     errors = gather_object(errors)
     metrics = trainer._metrics["train" if trainer.model.training else "eval"]
     metrics["barl/environment_errors"].append(sum(map(bool, errors)) / len(errors))
-    if all(errors) and trainer.state.global_step == 0:
-        raise RuntimeError(
-            f"environments must play, but all of the first batch failed: {errors[0]}."
-        )
-    for error in filter(None, errors):
+    faults = [*filter(None, errors)]
+    if faults and "" not in errors and trainer.state.global_step == 0:
+        raise RuntimeError(f"environments must play, but all of a batch failed: {faults[0]}.")
+    for error in faults:
         trainer._say_once(error[:60], f"{error}: its rollout ends there (barl/environment_errors).")
 
 
@@ -161,11 +165,12 @@ class _Episode:
 
 
 def _read(reply: Any) -> tuple[Any, float | None, bool]:
-    if not isinstance(reply, tuple | list) or not 3 <= len(reply) <= 5:
+    is_right = isinstance(reply, tuple | list) and 3 <= len(reply) <= 5
+    observation, reward, *ends = reply if is_right else (None, None, None)
+    ends = ends[:-1] or ends  # gymnasium's last value is `info`
+    if any(one not in (True, False) for one in ends):
         raise TypeError(f"step must return (text, reward, is_over), got {reply!r:.80}")
-    observation, reward, *ends = reply
-    is_over = any(ends[:-1] or ends)  # gymnasium's last value is `info`
-    return observation, None if reward is None else float(reward), is_over
+    return observation, None if reward is None else float(reward), any(ends)
 
 
 def _longest_context(trainer: Any) -> int:

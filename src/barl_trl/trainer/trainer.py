@@ -34,6 +34,7 @@ from .checks import (
     check_kinds,
     check_trainer_arguments,
     checked_reward,
+    needs_no_outcome,
     refuse_unusable_tokenizer,
 )
 from .config import BARLConfig
@@ -52,7 +53,6 @@ from .turn_rewards import (
     StateKey,
     TurnReturn,
     log_turn_rewards,
-    needs_no_outcome,
     told_tasks,
 )
 from .turns import ROLLOUT_ANSWER, Episode, Generated, episodes_of, read_generated, tell_ends
@@ -220,22 +220,8 @@ class BARLTrainer(ResumeMixin):
         benchmarks: Mapping[str, Dataset] | None = None,
         **kwargs: Any,
     ):
+        arguments = locals() | kwargs
         functions = TaskFunctions(observation_likelihood, hypothesis_rewards, outcome_under)
-        arguments = {
-            "model": model,
-            "reward_funcs": reward_funcs,
-            "args": args,
-            "train_dataset": train_dataset,
-            "eval_dataset": eval_dataset,
-            "processing_class": processing_class,
-            "answer_extractor": answer_extractor,
-            "answer_equivalence": answer_equivalence,
-            "step_segmenter": step_segmenter,
-            "turn_rewards": turn_rewards,
-            "state_key": state_key,
-            "benchmarks": benchmarks,
-            **functions._asdict(),
-        } | kwargs
         check_kinds(arguments)
         if args is None:
             name = model.config._name_or_path if isinstance(model, nn.Module) else os.fspath(model)
@@ -292,10 +278,7 @@ class BARLTrainer(ResumeMixin):
             turn_rewards=turn_rewards,
             state_key=state_key,
         )
-        pairs = zip(self.reward_funcs, self.reward_func_names, strict=True)
-        self.reward_funcs: list[Any] = [
-            pair[0] if pair[0] is self._turn_return else checked_reward(*pair) for pair in pairs
-        ]
+        self.reward_funcs = [*map(checked_reward, self.reward_funcs, self.reward_func_names)]
         if is_deepspeed_zero3_enabled():
             gather_head_with_model(self.model)
         self._depends_on_padding = depends_on_left_padding(self.model)
@@ -420,6 +403,10 @@ class BARLTrainer(ResumeMixin):
         )
         self._turn_return.rewards = self._generated.turn_rewards
         if self._generated.turn_rewards is None:
+            if self.reward_funcs == [self._turn_return] and self.state.global_step == 0:
+                raise ValueError(f"{FIELD}, reward_funcs or get_reward must be there, got none.")
+            said = f"credit='turns' without {FIELD}: a turn's value is the outcome alone."
+            self._say_once(FIELD, said if self.args.credit == "turns" else None)
             return
         if self._turn_return not in self.reward_funcs:
             self.reward_funcs.append(self._turn_return)
@@ -429,6 +416,8 @@ class BARLTrainer(ResumeMixin):
             self.reward_weights = torch.cat([self.reward_weights, torch.ones(1)])
         metrics = self._metrics["train" if self.model.training else "eval"]
         metrics["barl/turn_rewards_unusable"].append(sum(gather_object([unusable])))
+        said = f"{unusable} of {len(self._inputs)} lists of {FIELD} cannot be used: left out."
+        self._say_once("unusable", said if 2 * unusable >= len(self._inputs) else None)
 
     def _get_tool_suffix_ids(self, tool_messages):
         ended = ended_by(tool_messages)

@@ -5,8 +5,9 @@ each step. They are the r_t of the paper's Q, and need no hypotheses, truths or 
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from hashlib import blake2b
+from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -44,42 +45,32 @@ def environments_rewards(
     tells = any(hasattr(one, METHOD) or hasattr(one, FIELD) for one in environments)
     if not any(gather_object([tells])):
         return None
-    told = [
-        getattr(one, METHOD)() if hasattr(one, METHOD) else getattr(one, FIELD, ())
-        for one in environments
-    ]
+    told = [_asked(one, METHOD if hasattr(one, METHOD) else FIELD) for one in environments]
     return [_summed_over_calls(*pair) for pair in zip(told, completions, strict=True)]
 
 
+def _asked(environment: Any, name: str) -> Any:
+    """Return what an attribute, or a method without arguments, tells; arrays as lists."""
+    told = getattr(environment, name, None)
+    told = told() if callable(told) else told
+    return told.tolist() if hasattr(told, "tolist") else told
+
+
 def _summed_over_calls(numbers: Any, completion: Any) -> Any:
-    messages = [] if isinstance(completion, str) else completion
-    calls: list[int] = []  # of each turn
-    reached: list[list[bool]] = []  # and whether they reached their tool
-    for message in messages:
+    calls, reached = [], []  # of each turn: its calls, and those that reached their tool
+    for message in () if isinstance(completion, str) else completion:
         if message.get("role") == "assistant":
             calls.append(len(message.get("tool_calls") or ()))
-            reached.append([])
+            reached.append(0)
         elif reached:
-            reached[-1].append(not str(message.get("content")).startswith(_FAILED))
-    if not isinstance(numbers, Sequence):
-        return numbers
-    if len(numbers) == sum(calls):
-        reached = [[True] * n for n in calls]
-    elif len(numbers) != sum(map(sum, reached)):
+            reached[-1] += not str(message.get("content")).startswith(_FAILED)
+    number = len(numbers) if isinstance(numbers, list | tuple) else -1
+    if number not in (sum(calls), sum(reached)):
         return numbers
     told = iter(numbers)
-    turns = [
-        [x for x in (next(told) for _ in range(sum(turn))) if x is not None] for turn in reached
-    ]
+    turns = [islice(told, n) for n in (calls if number == sum(calls) else reached)]
+    turns = [[x for x in turn if x is not None] for turn in turns]
     return [sum(turn) if turn else None for turn in turns]
-
-
-def needs_no_outcome(keywords: Mapping[str, Any]) -> bool:
-    """Return whether rewards of turns may be all rewards of a run with these arguments."""
-    given = keywords.get("environment_factory") or ()
-    factories = [*given.values()] if isinstance(given, dict) else [given] * bool(given)
-    told = keywords.get("turn_rewards") or keywords.get("rollout_func")
-    return bool(told) or bool(factories and not any(hasattr(f, "get_reward") for f in factories))
 
 
 class TurnReturn:
@@ -116,11 +107,13 @@ def rewards_of_steps(
     if not hasattr(told, "__len__") or len(told) != len(step_ends):
         raise ValueError(f"{rule}, got {told!r:.80} for {len(step_ends)} rollouts.")
     for n, (of_rollout, ends, spans) in enumerate(zip(told, step_ends, turns, strict=True)):
+        of_rollout = () if of_rollout is None else of_rollout
         try:
-            numbers = [math.nan if one is None else float(one) for one in of_rollout or ()]
+            numbers = [math.nan if one is None else float(one) for one in of_rollout]
         except (TypeError, ValueError):
             numbers = [math.inf]
-        placed = _placed(numbers, ends, spans)
+        is_list = not isinstance(of_rollout, str | Mapping | Set)
+        placed = _placed(numbers, ends, spans) if is_list else None
         if placed is None or any(map(math.isinf, numbers)):
             if is_first:
                 raise ValueError(
@@ -226,13 +219,14 @@ def told_tasks(
     for name, column in columns.items():
         if not environments or not any(hasattr(one, name) for one in environments):
             continue
-        values = [getattr(one, name, None) for one in environments]
-        values = [value() if callable(value) else value for value in values]
+        values = [_asked(one, name) for one in environments]
         of_prompts: dict[int, Any] = {}
         for n, value in enumerate(values):
-            value = list(value) if isinstance(value, list | tuple) else value
+            value = list(value) if isinstance(value, list | tuple | range) else value
             if value is None:  # its reset raised
                 continue
+            if name != "solution" and not isinstance(value, list):
+                raise ValueError(f"{name} of an environment must be a list, got {value!r:.60}.")
             of_prompt = of_prompts.setdefault((start + n) // group_size, value)
             if value != of_prompt:
                 raise ValueError(
@@ -240,6 +234,5 @@ def told_tasks(
                     f"{of_prompt!r:.60} and {value!r:.60}: let reset draw from the row, such as "
                     "from a column `seed`."
                 )
-        numbers = range(start, start + len(values))
-        told[column] = [of_prompts.get(n // group_size) for n in numbers]
+        told[column] = [of_prompts.get((start + n) // group_size) for n in range(len(values))]
     return told

@@ -109,6 +109,10 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
         raise ValueError("tools must return texts, got an image: return a description.")
     end_ids, ended = trainer.turn_end_ids, {*trainer._last_results}
     own_masks = masks or [[1] * len(ids) for ids in completion_ids]
+    counts = [*map(len, [prompts, completion_ids, own_masks, columns.get("answer", prompts)])]
+    if min(counts) < max(counts) or [*map(len, own_masks)] != [*map(len, completion_ids)]:
+        rule = "return ids, an env_mask of their length, and an answer if any, for each prompt"
+        raise ValueError(f"rollout_func must {rule}, got {counts[1:]} for {counts[0]} prompts.")
     turns_in = partial(turns_of, end_ids=end_ids, runs_are_turns=bool(trainer.tools))
     turns = [*map(turns_in, completion_ids, own_masks)]
     if trainer.rollout_func is not None:  # else TRL says where turns end
