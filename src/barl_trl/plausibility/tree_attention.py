@@ -51,19 +51,16 @@ class Call(NamedTuple):
     stops: Int[Tensor, "B K"]
     is_causal: bool
 
-    def mask(
-        self, device: torch.device, dtype: torch.dtype, times: int = 1
-    ) -> Float[Tensor, "B 1 Q K"] | None:
-        """Return what is added to the attention scores: 0 or -inf, None if it is causal.
+    def mask(self, device: torch.device, dtype: torch.dtype, times: int = 1) -> Tensor | None:
+        """Return what is added to the scores, `[B, 1, times Q, K]`: 0 or -inf. None if causal.
 
-        The queries stand in it several `times`: those of heads that share a key follow one another.
+        The queries of `times` heads, which share a key, follow one another.
         """
         if self.is_causal:
             return None
         queries, keys, stops = (places.to(device) for places in self[:3])
         visible = (keys[:, None] <= queries[:, :, None]) & (queries[:, :, None] < stops[:, None])
-        added = torch.where(visible, 0.0, -torch.inf).to(dtype)
-        return added.repeat(1, times, 1)[:, None]
+        return torch.where(visible, 0.0, -torch.inf).to(dtype).repeat(1, times, 1)[:, None]
 
 
 def calls(batch: MicroBatch, limits: Limits) -> tuple[list[Call], Int[Tensor, " N"]]:

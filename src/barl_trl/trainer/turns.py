@@ -117,13 +117,10 @@ def read_generated(trainer: Any, prompts: Sequence[Any], output: Sequence[Any]) 
     turns = [*map(turns_in, completion_ids, own_masks)]
     if trainer.rollout_func is not None:  # else TRL says where turns end
         _refuse_unmasked(completion_ids, own_masks, turns, end_ids)
-    given: list[GivenAnswer | None] | None = None
-    if trainer.environments:
-        told = [*map(told_answer, trainer.environments)]
-        given = told if any(told) else None
-    elif "answer" in columns:
+    given: Any = [*map(told_answer, trainer.environments or ())]
+    if not trainer.environments and "answer" in columns:
         given = [*map(_given, columns["answer"])]
-    others = masks, turns, given, bool(trainer.tools), trainer.environments
+    others = masks, turns, given if any(given) else None, bool(trainer.tools), trainer.environments
     generated = Generated(prompt_ids, completion_ids, completions, *others, ended)
     if masks and not trainer.tools:  # TRL's completions hold the text of others, too
         heard = columns.pop(HEARD, None) or [None] * len(masks)
@@ -159,7 +156,7 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
         shares |= {name: [] for name in names}
         shares["ended_by_tool"] = [n in generated.ended for n in range(len(turns))]
         tokenizer = trainer._tokenizer
-        opening = _call_opening(tokenizer, trainer.chat_template)
+        opening = call_opening(tokenizer, trainer.chat_template)
         most = trainer.max_tool_calling_iterations
         columns = completions, completion_ids, turns, shares["ended_by_tool"]
         for completion, ids, spans, is_ended in zip(*columns, strict=True):
@@ -284,7 +281,7 @@ def written_behind(trainer: Any, content: str, role: str = "user") -> str:
     return _written(trainer._tokenizer, options, message, content=_SAID).partition(_SAID)[2]
 
 
-def _call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
+def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     """Return the word with which the chat template begins a call of a tool; None if none does."""
     try:
         plain, calling = (
