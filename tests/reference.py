@@ -295,7 +295,7 @@ def discounted(rewards, gamma):
 
 
 def turns(rollouts, turn_return="to_go", turn_gamma=1.0, gae_lambda=0.95):
-    values = []
+    rollouts, values = [*map(with_wordless_turn, rollouts)], []
     for r in rollouts:
         rewards = r.turn_rewards
         if turn_return == "own":
@@ -310,7 +310,16 @@ def turns(rollouts, turn_return="to_go", turn_gamma=1.0, gae_lambda=0.95):
             ]
             decay = turn_gamma * gae_lambda
             values.append([discounted(deltas[t:], decay) for t in range(len(deltas))])
+        if any(o.turn_rewards for o in rollouts) and rewards:
+            values[-1][-1] = values[-1][-2]  # what ends a turn is a part of it
     return values
+
+
+def with_wordless_turn(r):
+    """The reward of a turn without words, which has no step, comes with the outcome."""
+    if len(r.logps) > 1 or not r.turn_rewards:
+        return r
+    return r._replace(outcome=r.outcome + r.turn_rewards[0], turn_rewards=())
 
 
 def turn_critic(r, rollouts, gamma):
@@ -363,17 +372,17 @@ def subtract_baseline(values, rollouts, baseline):
     def subtracted(i, t):
         group = [j for j in judged if rollouts[j].group == rollouts[i].group]
         others = [j for j in group if j != i]
+        if baseline in ("step", "state", "belief"):  # the end might have gone on with its step
+            t = min(t, max(0, len(values[i]) - 2))
         if baseline == "belief":
             fitted = fitted_to_belief(values, rollouts, i, t)
             return mean([of_rollout(j) for j in others]) if fitted is None else fitted
-        if baseline in ("step", "state") and t == len(values[i]) - 1:
-            return mean([values[j][-1] for j in others])
-        have_step = [j for j in others if t < len(values[j]) - 1]
+        have_step = [j for j in others if t < max(1, len(values[j]) - 1)]
         same_state = [
             values[j][k]
             for j in others
             for k, state in enumerate(rollouts[j].states)
-            if t < len(values[i]) - 1 and state == rollouts[i].states[t]
+            if rollouts[i].states[t : t + 1] == (state,)
         ]
         return {
             "none": 0.0,

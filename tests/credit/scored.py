@@ -35,8 +35,8 @@ def scored(rollouts, *, padding=0.0, dtype=torch.float64):
     logps = torch.full((len(rollouts), states, hypotheses), padding, dtype=dtype)
     belief = torch.zeros_like(logps)
     state_mask = torch.zeros(len(rollouts), states, dtype=torch.bool)
-    rewards = torch.full((len(rollouts), states - 1), padding, dtype=dtype)
-    numbers = torch.zeros(len(rollouts), states - 1, dtype=torch.long)
+    rewards = torch.full((len(rollouts), max(1, states - 1)), padding, dtype=dtype)
+    numbers = torch.zeros(len(rollouts), max(1, states - 1), dtype=torch.long)
     hypothesis_mask = torch.zeros(len(rollouts), hypotheses, dtype=torch.bool)
     for b, r in enumerate(rollouts):
         corner = (b, slice(len(r.logps)), slice(len(r.logps[0])))
@@ -89,8 +89,10 @@ def batches(draw, *, min_groups=1, min_rollouts=1, all_judged=False):
                     is_cut_off=draw(st.booleans()),
                     member=draw(st.none() | st.integers(0, hypotheses - 1)),
                     cost=draw(st.sampled_from([0.0, -0.05])),
-                    turn_rewards=draw(st.tuples(*[st.sampled_from([0.0, 0.1, -1.0])] * steps)),
-                    states=draw(st.tuples(*[st.integers(0, 2)] * steps)),
+                    turn_rewards=draw(
+                        st.tuples(*[st.sampled_from([0.0, 0.1, -1.0])] * max(1, steps))
+                    ),
+                    states=draw(st.tuples(*[st.integers(0, 2)] * max(1, steps))),
                 )
             )
     return draw(st.permutations(rollouts))

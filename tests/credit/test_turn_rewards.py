@@ -13,10 +13,13 @@ from .. import reference
 from ..reference import Rollout
 from .scored import batches, check, rows, scored
 
-# A tree of two turns: stop at once, or ask, hear x or y, and answer A or B.
+# A tree of two turns: say nothing, stop and end the turn in one of two ways, or ask, hear x or y,
+# and answer A or B.
 HEARD = {"x": 0.3, "y": 0.7}
 ROLLOUTS = {  # actions with their states, probability of what was heard, rewards of turns, outcome
-    "stop": ([("", "stop")], 1.0, (0.2,), 0.0),
+    "mute": ([("", "mute")], 1.0, (0.7,), 0.0),
+    "stop": ([("", "stop"), ("s", "end")], 1.0, (0.2,), 0.0),
+    "trail": ([("", "stop"), ("s", "trail")], 1.0, (0.6,), 0.0),
     **{
         f"{heard}{answer}": (
             [("", "ask"), (heard, answer)],
@@ -27,7 +30,7 @@ ROLLOUTS = {  # actions with their states, probability of what was heard, reward
         for heard, answer in itertools.product("xy", "AB")
     },
 }
-STATES = {"": ("stop", "ask"), "x": ("A", "B"), "y": ("A", "B")}
+STATES = {"": ("mute", "stop", "ask"), "s": ("end", "trail"), "x": ("A", "B"), "y": ("A", "B")}
 GROUP = 3
 
 
@@ -35,7 +38,9 @@ def log_policy(parameters):
     """Log-probability of each action of each state."""
     return {
         (state, action): logits.log_softmax(0)[i]
-        for (state, actions), logits in zip(STATES.items(), parameters.reshape(3, 2), strict=True)
+        for (state, actions), logits in zip(
+            STATES.items(), parameters.split([*map(len, STATES.values())]), strict=True
+        )
         for i, action in enumerate(actions)
     }
 
@@ -53,13 +58,14 @@ def expected_gradient(parameters, baseline, turn_return="to_go"):
     plain = [
         Rollout(
             g,
-            [[0.0]] * (len(actions) + 1),
+            [[0.0]] * (1 if name == "mute" else len(rewards) + 1),
             outcome,
             turn_rewards=rewards,
-            states=tuple([*STATES].index(state) for state, _ in actions),
+            states=tuple([*STATES].index(state) for state, _ in actions[: len(rewards)]),
         )
         for g, names in enumerate(groups)
-        for actions, _, rewards, outcome in (ROLLOUTS[name] for name in names)
+        for name in names
+        for actions, _, rewards, outcome in (ROLLOUTS[name],)
     ]
     credit = CREDITS["turns"]._replace(credit_baseline=baseline)
     values = rows(weigh_steps(scored(plain), credit, {"turn_return": turn_return}), plain)
@@ -88,7 +94,7 @@ def true_gradient(parameters):
 def test_the_gradient_of_the_return_to_go_is_unbiased(baseline, is_unbiased):
     """Though the policy decides when to stop. A mean with the own value shrinks the gradient."""
     torch.manual_seed(0)
-    parameters = torch.randn(6, dtype=torch.float64, requires_grad=True)
+    parameters = torch.randn(9, dtype=torch.float64, requires_grad=True)
     found = expected_gradient(parameters, baseline)
     assert torch.allclose(found, true_gradient(parameters), atol=1e-12) == is_unbiased
 
@@ -106,7 +112,7 @@ def test_they_join_the_values_of_the_other_credits(name, rollouts):
     else:
         without = [r._replace(turn_rewards=()) for r in rollouts]
         expected = [
-            [x + sum(r.turn_rewards[t:]) for t, x in enumerate(row)]
+            [x + sum(r.turn_rewards[max(0, min(t, len(row) - 2)) :]) for t, x in enumerate(row)]
             for r, row in zip(
                 rollouts,
                 rows(weigh_steps(scored(without), credit, {}), rollouts),

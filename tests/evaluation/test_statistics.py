@@ -36,9 +36,6 @@ def test_pass_at_k_is_the_share_of_all_subsets_with_a_right_output(outputs, data
 
 def test_pass_at_k_of_many_samples():
     assert pass_at_k(4000, 1, 2000) == pytest.approx(0.5)  # no float could hold C(4000, 2000)
-    for counts in ((3, 1, 4), (3, 1, -1), (3, 4, 1)):
-        with pytest.raises(ValueError, match="must lie between"):
-            pass_at_k(*counts)
 
 
 def test_the_standard_error_is_that_of_the_problems_means():
@@ -47,7 +44,7 @@ def test_the_standard_error_is_that_of_the_problems_means():
     assert accuracy(outputs) == pytest.approx((0.5, sqrt(0.25 / 3)))
     assert accuracy([row * 10 for row in outputs]) == pytest.approx(accuracy(outputs))
     assert accuracy([[1.0, 0.0]]) == Estimate(0.5, None)
-    with pytest.raises(ValueError, match="at least one problem"):
+    with pytest.raises(ValueError, match="at least one"):
         accuracy([[1.0], []])
 
 

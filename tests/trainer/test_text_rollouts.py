@@ -72,12 +72,32 @@ def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
     expected = []
     for rewards, ends, mask in zip(told, trainer.scored.step_ends, generated.masks, strict=True):
         known = [0.0 if math.isnan(r) else r for r in rewards]
-        to_go = [sum(known[t:]) for t in range(len(known) + 1)]
+        to_go = [*(sum(known[t:]) for t in range(len(known))), known[-1]]  # the end is of its turn
         expected.append([own * to_go[sum(end <= k for end in ends)] for k, own in enumerate(mask)])
     check_weights(output, expected)
     rows = [{"prompt": "Which number?", "seed": 1}] * 4  # plain prompts
     trainer, _ = talk(tmp_path, [["3", "7<|endoftext|>8"]] * 4, rows=rows)  # padding ends a turn
     assert texts_of(trainer)[0] == "3<|im_end|>\nhigher\n7<|endoftext|>"
+
+
+class Terse:
+    def reset(self):
+        return None
+
+    def step(self, text):
+        return "", 0.2 if text else 1.0, True
+
+
+@pytest.mark.parametrize("credit", ["turns", "grpo"])
+def test_a_turn_without_words_has_its_reward(tmp_path, credit):
+    given = {"credit": credit, "credit_baseline": "none"}
+    trainer, output = talk(tmp_path, [[""], ["3"], [""], ["5"]], Terse, **given)
+    assert trainer.generated.turn_rewards == [[1.0], [0.2], [1.0], [0.2]]
+    assert trainer._metrics["train"]["rewards/turn_rewards/mean"] == [pytest.approx(0.6)]
+    first, second, *_ = output["advantages"].tolist()
+    high, low = (1.0, 0.2) if credit == "turns" else (0.4 / 0.46188, -0.4 / 0.46188)  # ddof 1
+    assert first[:2] == pytest.approx([high, 0], abs=1e-3)
+    assert second[:2] == pytest.approx([low, low], abs=1e-3)
 
 
 def test_text_episodes_without_room_for_an_observation_are_cut_off(tmp_path):

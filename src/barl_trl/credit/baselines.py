@@ -1,13 +1,13 @@
 """Baselines: what is subtracted from the values of steps, so that they compare rollouts."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad
 
 from ..posterior import StepValues
 from .belief_critic import belief_features, fitted_critic
-from .rollouts import ScoredRollouts, at_last_state, group_sums
+from .rollouts import ScoredRollouts, group_sums
 
 
 def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline: str) -> StepValues:
@@ -22,12 +22,13 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
         baseline: `"none"` subtracts nothing. `"batch"` subtracts the mean over all rollouts,
             `"group"` the mean over the prompt's rollouts. `"leave_one_out"` subtracts the mean over
             the prompt's other rollouts, which leaves the gradient unbiased. `"step"` subtracts the
-            mean of the values that the prompt's other rollouts have at the same step, or at their
-            end. `"state"` subtracts the mean of those at all of their steps that begin in the same
-            state, whenever that is, as the groups of arXiv 2505.10978 do. `"belief"` subtracts a
-            fit to the values of the batch's other prompts, by [`fitted_critic`] on
-            [`belief_features`]. Where none has such a step, and with one prompt, these subtract
-            what `"leave_one_out"` does.
+            mean of the values that the prompt's other rollouts have at the same step. `"state"`
+            subtracts the mean of those at all of their steps that begin in the same state, whenever
+            that is, as the groups of arXiv 2505.10978 do. `"belief"` subtracts a fit to the values
+            of the batch's other prompts, by [`fitted_critic`] on [`belief_features`]. Where none
+            has such a step, and with one prompt, these subtract what `"leave_one_out"` does. The
+            end of the turn has the baseline of the last step, which might have gone on; without
+            any step it counts as the first one. So no baseline depends on what was chosen.
 
     Returns:
         Values; 0 in padding and where a rollout is not judged.
@@ -48,23 +49,24 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
         total, count = (group_sums(x, rollouts.groups) for x in (means, judged.to(means.dtype)))
         of_steps = of_closing = total / count.clamp(min=1)
     elif baseline in ("leave_one_out", "step", "state", "belief"):
-        of_steps = of_closing = _of_others(means, judged.to(means.dtype), rollouts)[0]
+        of_steps = of_closing = _of_others(means, judged, rollouts)[0]
     else:
-        raise ValueError(
-            "baseline must be 'none', 'batch', 'group', 'leave_one_out', 'step', 'state' or "
-            f"'belief', got {baseline!r}: 'leave_one_out' is RLOO's."
-        )
+        raise ValueError(f"baseline must be one that credit_baseline takes, got {baseline!r}.")
     of_steps = of_steps[:, None].expand_as(steps)
-    if baseline in ("step", "state"):
-        exists = (rollouts.step_mask & judged[:, None]).to(steps.dtype)
-        means_of = _of_others if baseline == "step" else _in_same_state
-        comparable, others = means_of(steps, exists, rollouts)
-        of_steps = torch.where(others > 0, comparable, of_steps)
-        of_closing = _of_others(closing, judged.to(closing.dtype), rollouts)[0]
-    if baseline == "belief":
-        fitted, others = _fitted(StepValues(steps, closing), rollouts)
-        of_steps = torch.where(others[:, None] > 0, fitted.steps, of_steps)
-        of_closing = torch.where(others > 0, fitted.closing, of_closing)
+    if baseline in ("step", "state", "belief"):
+        padding = (0, int(steps.shape[1] == 0))
+        places = torch.arange(max(1, steps.shape[1]), device=steps.device)
+        first = (places == 0) & (number == 0)[:, None]  # to end without a step
+        actions = torch.where(first, closing[:, None], pad(steps, padding))
+        exists = (pad(rollouts.step_mask, padding) | first) & judged[:, None]
+        if baseline == "belief":
+            comparable, others = _fitted(StepValues(steps, closing), rollouts)
+        else:
+            compare = _of_others if baseline == "step" else _in_same_state
+            comparable, others = compare(actions, exists, rollouts)
+        of_actions = torch.where(others > 0, comparable, of_closing[:, None])
+        of_steps = of_actions[:, : steps.shape[1]]
+        of_closing = of_actions.gather(1, (number - 1).clamp(min=0)[:, None])[:, 0]
     return StepValues(
         (steps - of_steps) * (rollouts.step_mask & judged[:, None]), (closing - of_closing) * judged
     )
@@ -72,10 +74,11 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
 
 def _of_others(
     values: Float[Tensor, "batch *rest"],
-    weights: Float[Tensor, "batch *rest"],
+    exists: Bool[Tensor, "batch *rest"],
     rollouts: ScoredRollouts,
 ) -> tuple[Float[Tensor, "batch *rest"], Float[Tensor, "batch *rest"]]:
-    """Return, for each rollout, the weighted mean of its group's others, and the sum of weights."""
+    """Return, for each value, the mean of those that its group has elsewhere, and their number."""
+    weights = exists.to(values.dtype)
     others = group_sums(weights, rollouts.groups) - weights
     total = group_sums(values * weights, rollouts.groups) - values * weights
     return total / others.clamp(min=1), others
@@ -83,17 +86,16 @@ def _of_others(
 
 def _in_same_state(
     values: Float[Tensor, "batch step"],
-    weights: Float[Tensor, "batch step"],
+    exists: Bool[Tensor, "batch step"],
     rollouts: ScoredRollouts,
 ) -> tuple[Float[Tensor, "batch step"], Float[Tensor, "batch step"]]:
-    """Return, for each step, the weighted mean of those of its group's other rollouts that begin in
-    the same state, and the sum of weights.
+    """Return, for each step, the mean of those of its group's other rollouts that begin in the same
+    state, and their number.
     """
     states = rollouts.states
     if states is None:
         raise ValueError("baseline 'state' needs rollouts.states, got None: 'step' needs none.")
-    if not values.numel():
-        return values, weights
+    weights = exists.to(values.dtype)
     places = torch.arange(len(values), device=values.device)
 
     def numbered(owners: Tensor) -> Tensor:
@@ -112,11 +114,10 @@ def _in_same_state(
 
 def _fitted(
     values: StepValues, rollouts: ScoredRollouts
-) -> tuple[StepValues, Float[Tensor, " batch"]]:
+) -> tuple[Float[Tensor, "batch state"], Float[Tensor, "batch 1"]]:
     """Return what the belief predicts of values, and how many rollouts of other prompts say it."""
     last = rollouts.state_mask.sum(dim=1, keepdim=True) - 1
     of_states = pad(values.steps, (0, 1)).scatter(1, last, values.closing[:, None])
     fitted = fitted_critic(belief_features(rollouts), of_states, rollouts).to(values.steps.dtype)
     judged = rollouts.is_judged.to(fitted.dtype)
-    others = judged.sum() - group_sums(judged, rollouts.groups)
-    return StepValues(fitted[:, :-1], at_last_state(fitted, rollouts.state_mask)), others
+    return fitted, (judged.sum() - group_sums(judged, rollouts.groups))[:, None]

@@ -37,7 +37,8 @@ class ScoredRollouts:
             true; None: 1 for the hypothesis that it answers, 0 for the others.
         costs: The part of the outcome reward that does not depend on what is true, such as a price
             for each question; None: there is none.
-        turn_rewards: Reward r_t that the task, or a process reward, gives each step; None: none.
+        turn_rewards: Reward r_t that the task, or a process reward, gives each step, or one turn
+            without words, which has no step; None: none.
         states: Number of the state in which each step begins. Steps of a prompt's rollouts that
             begin behind the same observation have the same; None: it is not known.
     """
@@ -54,7 +55,7 @@ class ScoredRollouts:
     rewards: Float[Tensor, "batch step hypothesis"] | None = None
     outcomes_under: Float[Tensor, "batch hypothesis"] | None = None
     costs: Float[Tensor, " batch"] | None = None
-    turn_rewards: Float[Tensor, "batch step"] | None = None
+    turn_rewards: Float[Tensor, "batch turn"] | None = None
     states: Int[Tensor, "batch step"] | None = None
 
     def rows(self, start: int, stop: int) -> "ScoredRollouts":
@@ -73,11 +74,25 @@ class ScoredRollouts:
         return is_answered(self) if self.outcomes_under is None else self.outcomes_under
 
     @property
-    def step_rewards(self) -> Float[Tensor, "batch step"]:
+    def earned(self) -> Float[Tensor, "batch turn"]:
         """The `turn_rewards`; 0 in padding, where a rollout is not judged, and without any."""
-        exists = self.step_mask & self.is_judged[:, None]
-        rewards = torch.zeros_like(exists, dtype=self.outcomes.dtype)
-        return rewards if self.turn_rewards is None else rewards.where(~exists, self.turn_rewards)
+        given, number = self.turn_rewards, self.step_mask.sum(dim=1)
+        if given is None:
+            given = self.outcomes.new_zeros(len(number), max(1, self.step_mask.shape[1]))
+        places = torch.arange(given.shape[1], device=given.device)
+        exists = (places < number.clamp(min=1)[:, None]) & self.is_judged[:, None]
+        return given.to(self.outcomes.dtype).where(exists, 0.0)
+
+    @property
+    def step_rewards(self) -> Float[Tensor, "batch step"]:
+        """What each step earned; 0 in padding."""
+        return self.earned[:, : self.step_mask.shape[1]].where(self.step_mask, 0.0)
+
+    @property
+    def last_rewards(self) -> Float[Tensor, " batch"]:
+        """What the last step earned, or the turn without words of a rollout that has no step."""
+        last = (self.step_mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)
+        return self.earned.gather(1, last)[:, 0]
 
     @property
     def truth_logps(self) -> Float[Tensor, "batch state"]:

@@ -41,7 +41,7 @@ def weigh_steps(
     The arguments are those of [`token_weights`].
     """
     if credit.turn_rewards == "sum":  # of plain RL, for which a rollout is one action
-        total = rollouts.outcomes + rollouts.step_rewards.sum(dim=1)
+        total = rollouts.outcomes + rollouts.earned.sum(dim=1)
         rollouts = replace(rollouts, outcomes=total)
     step_values = credit.function(rollouts, **credit.settings(settings))
     if credit.turn_rewards == "to_go":

@@ -23,7 +23,7 @@ def turns(
     r"""Give each step the rewards from it on, or its own, and the outcome v:
 
     $$V(t) = \sum_{k=t}^{T-1} \gamma^{k-t} r_k + v \;\; \text{(to\_go)}, \qquad
-    V(t) = r_t + v \;\; \text{(own)}, \qquad V(T) = v$$
+    V(t) = r_t + v \;\; \text{(own)}$$
 
     r_t are the rollouts' `turn_rewards`. The return-to-go is that of policy gradients (Sutton and
     Barto, 2nd edition, section 13.3), which leaves the gradient unbiased for the sum of all rewards
@@ -32,19 +32,24 @@ def turns(
     returns of the batch's other prompts, where v counts as a reward at the end; its features are
     the share of steps used, its square, the rewards so far and, if there is a belief, its entropy
     and largest mass. It needs no truth and no hypotheses; without rewards of turns it is the
-    outcome. `turn_gamma` is the discount per step, $\gamma$.
+    outcome. `turn_gamma` is the discount per step, $\gamma$. What ends the last turn is a part of
+    it: it gets that turn's value.
     """
-    rewards, v = rollouts.step_rewards, rollouts.outcomes
-    if turn_return == "own":
-        return StepValues((rewards + v[:, None]) * rollouts.step_mask, v)
-    if turn_return == "to_go":
-        steps = to_go(rewards, turn_gamma) + v[:, None]
-        return StepValues(steps * rollouts.step_mask, v)
-    number = rollouts.step_mask.sum(dim=1)
-    at_end = torch.nn.functional.pad(rewards, (0, 1))
-    at_end[torch.arange(len(v), device=v.device), number] = v
-    critic = fitted_critic(_features(rollouts), to_go(at_end, turn_gamma), rollouts)
-    return advantages(critic, v, rollouts.state_mask, gae_lambda, rewards=rewards, gamma=turn_gamma)
+    rewards, number = rollouts.step_rewards, rollouts.step_mask.sum(dim=1)
+    v = rollouts.outcomes + rollouts.last_rewards.where(number == 0, 0.0)  # a turn without words
+    if turn_return == "gae":
+        at_end = torch.nn.functional.pad(rewards, (0, 1))
+        at_end[torch.arange(len(v), device=v.device), number] = v
+        critic = fitted_critic(_features(rollouts), to_go(at_end, turn_gamma), rollouts)
+        known = {"rewards": rewards, "gamma": turn_gamma}
+        values = advantages(critic, v, rollouts.state_mask, gae_lambda, **known)
+    else:
+        earned = to_go(rewards, turn_gamma) if turn_return == "to_go" else rewards
+        values = StepValues((earned + v[:, None]) * rollouts.step_mask, v)
+    if rollouts.turn_rewards is None or not rewards.numel():
+        return values
+    last = values.steps.gather(1, (number - 1).clamp(min=0)[:, None])[:, 0]
+    return values._replace(closing=last.where(number > 0, values.closing))
 
 
 def to_go(rewards: Float[Tensor, "batch step"], gamma: float = 1.0) -> Float[Tensor, "batch step"]:
@@ -59,11 +64,13 @@ def to_go(rewards: Float[Tensor, "batch step"], gamma: float = 1.0) -> Float[Ten
 def with_turn_rewards(values: StepValues, rollouts: ScoredRollouts) -> StepValues:
     """Add the rewards of turns from each step on to the values of a credit that does not read them.
 
-    The paper's Q is such a sum of the steps' rewards and the outcome, eq. (def_q_m).
+    The paper's Q is such a sum of the steps' rewards and the outcome, eq. (def_q_m). What ends the
+    last turn is a part of it: it gets that turn's reward, too.
     """
     if rollouts.turn_rewards is None:
         return values
-    return values._replace(steps=values.steps + to_go(rollouts.step_rewards))
+    steps, closing = to_go(rollouts.step_rewards), rollouts.last_rewards
+    return StepValues(values.steps + steps, values.closing + closing)
 
 
 def _features(rollouts: ScoredRollouts) -> Float[Tensor, "batch state feature"]:

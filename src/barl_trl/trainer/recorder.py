@@ -98,7 +98,7 @@ class RolloutRecorder(TrainerCallback):
             columns["turn_rewards"] = [[None if x != x else x for x in row] for row in told]
         if rollouts.states is not None:
             pairs = zip(rollouts.states.tolist(), steps, strict=True)
-            columns["states"] = [row[:size] for row, size in pairs]
+            columns["states"] = [row[: max(1, size)] for row, size in pairs]
         if rollouts.answer_logps.shape[2]:
             columns |= _belief_columns(scored, rollouts, steps, trainer._outcome_scale)
         if generated.masks is not None:  # else only the model can have written

@@ -75,7 +75,7 @@ class Scored(NamedTuple):
     """What the task says of the hypotheses of this process's rollouts; None where nothing is."""
     given: list[GivenHypotheses | None] | None = None
     """What the rows of all processes' groups list; None without a column that lists hypotheses."""
-    turn_rewards: Float[Tensor, "batch step"] | None = None
+    turn_rewards: Float[Tensor, "batch turn"] | None = None
     """Reward of each step, NaN where none is told; None: there is none."""
     states: Int[Tensor, "batch step"] | None = None
     """Number of the state in which each step begins; None where nothing asks for it."""

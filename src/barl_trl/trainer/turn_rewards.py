@@ -96,7 +96,7 @@ def rewards_of_steps(
     """Return the reward of each step of each rollout, NaN where none is told; and what is unusable.
 
     A rollout's list has a number for each step; or for each turn, whose last step gets it, and may
-    have none for the last turns. None is no reward.
+    have none for the last turns. None is no reward. A rollout without a step has one reward.
 
     Raises:
         ValueError: In the first batch: there are more numbers than that, or one is not finite.
@@ -120,23 +120,23 @@ def rewards_of_steps(
                     f"{rule}, got {of_rollout!r:.80} for rollout {n} with {len(spans)} turns and "
                     f"{len(ends)} steps."
                 )
-            placed, unusable = [math.nan] * len(ends), unusable + 1
+            placed, unusable = [math.nan] * max(1, len(ends)), unusable + 1
         rewards.append(placed)
     return rewards, unusable
 
 
 def _placed(numbers: list[float], ends: Sequence[int], turns: Sequence[Turn]) -> list[float] | None:
-    """Return a number for each step; None if there are too many."""
-    if len(numbers) == len(ends):
+    """Return a number for each step, or one; None if there are too many."""
+    if ends and len(numbers) == len(ends):
         return numbers
     if len(numbers) > len(turns):
         return None
-    placed = [math.nan] * len(ends)
+    placed = [math.nan] * max(1, len(ends))
     for number, turn in zip(numbers, turns, strict=False):
         stop = turn.stop if turn.has_observation else turn.end
         # a turn without words has no step: its reward joins the step before it
         step = max([k for k, end in enumerate(ends) if end <= stop], default=0)
-        if placed and not math.isnan(number):
+        if not math.isnan(number):
             placed[step] = number + (0.0 if math.isnan(placed[step]) else placed[step])
     return placed
 
@@ -148,7 +148,7 @@ def padded(rows: Sequence[Sequence[Any]], dtype: torch.dtype) -> Tensor:
 
 def log_turn_rewards(
     metrics: Any,
-    rewards: Float[Tensor, "batch step"],
+    rewards: Float[Tensor, "batch turn"],
     step_mask: Bool[Tensor, "batch step"],
     outcomes: Float[Tensor, " batch"],
 ) -> None:
@@ -156,12 +156,14 @@ def log_turn_rewards(
 
     Rewards of steps and outcomes are those of this process's rollouts; NaN where none is told.
     """
-    known = step_mask & ~rewards.isnan()
+    number = step_mask.sum(dim=1, keepdim=True).clamp(min=1)  # one turn may have no words
+    exists = torch.arange(rewards.shape[1], device=rewards.device) < number
+    known = exists & ~rewards.isnan()
     total = rewards.masked_fill(~known, 0.0).sum(dim=1).abs()
     share = total / (total + outcomes.nan_to_num().abs())
     told = {
         "turn_reward": rewards[known].tolist(),
-        "turns_rewarded": known[step_mask].float().tolist(),
+        "turns_rewarded": known[exists].float().tolist(),
         "turn_return_share": share[share.isfinite()].tolist(),
     }
     for name, local in told.items():
@@ -187,13 +189,14 @@ def last_observation(steps: list[Step]) -> Hashable:
 
 
 def numbers_of_states(steps: Sequence[list[Step]], state_key: StateKey | None) -> list[list[int]]:
-    """Return a number for the state in which each step of each rollout begins.
+    """Return a number for the state in which each step of each rollout begins, or without any one.
 
     Equal keys have equal numbers, on all processes.
     """
     key_of = state_key or last_observation
     return [
-        [_number(key_of(of_rollout[:t])) for t in range(len(of_rollout))] for of_rollout in steps
+        [_number(key_of(of_rollout[:t])) for t in range(max(1, len(of_rollout)))]
+        for of_rollout in steps
     ]
 
 
