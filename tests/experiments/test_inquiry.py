@@ -222,6 +222,24 @@ def test_the_table_of_rewards_of_turns_is_what_the_trainings_found():
         assert f"| {arms.ARMS[arm].title} |{row}" in page
 
 
+def test_the_table_of_chains_is_what_the_trainings_found():
+    found = defaultdict(list)
+    for line in sorted((ROOT / "experiments/chains/runs.jsonl").read_text().splitlines()):
+        run = json.loads(line)
+        if run.get("seed", 101) < 100:
+            found[run["arm"]].append(100 * run["accuracy"])
+    page = (ROOT / "docs/evidence.md").read_text()
+    for arm, values in found.items():
+        cell = f"| {fmean(values):.1f} ± {stdev(values) / 6**0.5:.1f} |"
+        if arm != "grpo":
+            ahead = tools.paired(values, found["grpo"])
+            cell += f" {ahead.mean:+.1f} [{ahead.low:+.1f}, {ahead.high:+.1f}] |"
+        assert len(values) == 6 and cell in page
+    arms_of = ([f"barl-{b}-{name}" for b in ("0", "1", "inf")] for name in ("step", "none"))
+    means = [np.mean([found[arm] for arm in of], axis=0).tolist() for of in arms_of]
+    assert f"ahead of `none` by {tools.paired(*means)} points" in page
+
+
 def test_differences_are_paired_by_seed():
     found = tools.paired([50.0, 70.0, 60.0], [40.0, 50.0, 55.0, 1.0])
     error = math.sqrt(sum((gain - 35 / 3) ** 2 for gain in (10, 20, 5)) / 2 / 3)
