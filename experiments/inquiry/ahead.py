@@ -146,7 +146,7 @@ def expected_value(
 
 
 def _value(rollouts: ScoredRollouts) -> StepValues:
-    """Give each step the value of its question, and the end the expected outcome.
+    """Give each step the value of its question, and the last one the expected outcome.
 
     U is fitted on the expected outcomes of the batch's other prompts.
     """
@@ -158,8 +158,10 @@ def _value(rollouts: ScoredRollouts) -> StepValues:
         both = _joined(rollouts, replace(then, is_judged=torch.zeros_like(then.is_judged)))
         return fitted_critic(belief_features(both), returns, both)[len(ends) :]
 
-    steps = expected_value(rollouts, _last[0], fitted)
-    return StepValues(steps.to(ends.dtype), ends)
+    steps = expected_value(rollouts, _last[0], fitted).to(ends.dtype)
+    number = rollouts.step_mask.sum(dim=1, keepdim=True)
+    is_last = torch.arange(1, steps.shape[1] + 1, device=number.device) == number  # the answer
+    return StepValues(torch.where(is_last, ends[:, None], steps), ends)
 
 
 def _joined(first: ScoredRollouts, second: ScoredRollouts) -> ScoredRollouts:
