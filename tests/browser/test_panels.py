@@ -156,8 +156,17 @@ def test_thoughts_fold_and_formulas_are_drawn(shown):
     page.wait_for_selector(".tokens math msup")
 
 
+EDGES = """const draw = CanvasRenderingContext2D.prototype.fillText; window.edges = [];
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const half = this.textAlign === "center" ? this.measureText(text).width / 2 : 0;
+  edges.push(x - half, this.canvas.width - this.getTransform().e - x - half);
+  draw.call(this, text, x, y); };"""
+
+
 def test_curves_are_drawn_over_training(shown):
+    shown.page.add_init_script(EDGES)
     page = shown.at()
+    assert min(page.evaluate("edges")) >= 0  # every label is whole
     labels = [c.get_attribute("aria-label") for c in page.locator(".curve").all()]
     of_group = [r for r in shown.records if r["step"] == 20 and r["member"] == 0]
     share = 100 * len(of_group) / 12

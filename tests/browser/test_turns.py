@@ -9,7 +9,8 @@ from barl_trl.inspector.site import write_page
 
 from ..evaluation.files import response, write_responses
 from ..inspector.rollouts import record_agents
-from ..trainer.playing import agent_tokenizer, call
+from ..trainer.playing import agent_tokenizer, call, speaking
+from ..trainer.test_text_rollouts import Higher, talking
 from .conftest import Shown
 from .test_access import check_access
 from .test_list import listed
@@ -94,9 +95,21 @@ def test_who_asked_nothing_and_who_ended_in_a_call(shown):
         assert listed(shown) == [[1, 0, n] for n in wanted]
 
 
-@pytest.mark.parametrize("run", ["barl"], indirect=True)
-def test_turns_are_accessible(shown):
-    check_access(shown, place(0))
+def test_rewards_of_turns_make_the_return(watched, tmp_path):
+    made = talking(tmp_path, Higher, log_beliefs=True, credit_baseline="none")
+    speaking(made.model, made._tokenizer, [["3", "7"], ["9", "8", "1"], ["7"], ["2", "7"]])
+    made.train()
+    write_page([tmp_path / "beliefs"], ["texts"], tmp_path / "page")
+    shown = Shown(watched, (tmp_path / "page" / "index.html").as_uri(), [])
+    text = shown.at().locator("main").inner_text()
+    assert "mean return\n1.100" in text and "mean outcome" not in text  # of 1, 1.8, .7 and .9
+    for name in ("right", "wrong", "no_answer", "asked_nothing", "tied_spread"):
+        shown.at(f"#/?f={name}")
+        assert listed(shown) == []
+    text = shown.at(place(2)).locator("main").inner_text()
+    assert "turn reward\n0.70" in text and "turns\n1" in text
+    assert "Turn 1 reward 0.700 weight +0.70" in text and "Truth" not in text
+    check_access(shown, "#/", "#/step/1", "#/step/1/group/0", place(1))
 
 
 def test_evaluated_episodes_show_their_observations(watched, tmp_path):

@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from barl_trl.credit import CREDITS
-from barl_trl.credit.whitening import whiten
 from barl_trl.inspector.derived import derive
 
 from .. import reference
@@ -47,32 +45,15 @@ def test_recorded_weights_are_averaged_over_steps():
 
 
 def test_without_weights_step_values_are_standardised_as_in_training():
-    records = [r | {"token_weights": None} for r in make_batch(0)]
-    unusable = records[3] | {"step_values": None, "solution": None}
-    assert not derive([*records, unusable], METADATA)[-1].weights.any()
-    values = torch.zeros(len(records), 20)
-    mask = torch.zeros(len(records), 20, dtype=torch.bool)
-    for row, record in enumerate(records):
-        spread = torch.tensor(record["step_values"]).repeat_interleave(3)
-        values[row, : len(spread)], mask[row, : len(spread)] = spread, True
-    groups = torch.zeros(len(records), dtype=torch.long)
-    white = whiten(values, mask, groups, num_groups=1, sum_over_processes=lambda x: x)
-    for row, numbers in enumerate(derive([*records, unusable], METADATA)[:-1]):
-        np.testing.assert_allclose(
-            numbers.weights, white[row, : 3 * len(numbers.weights) : 3], atol=1e-4
-        )
-
-
-def test_records_with_neither_weights_nor_values_have_weights_of_0():
     nothing = {"token_weights": None, "step_values": None}
-    records = [r | nothing for r in make_batch(0)]
-    assert not any(numbers.weights.any() for numbers in derive(records, METADATA))
-    valued = [r | {"token_weights": None} for r in make_batch(0)]
-    longest = make_record(99, group=7, steps=30) | nothing
-    alone, together = derive(valued, METADATA), derive([*valued, longest], METADATA)
-    for before, after in zip(alone, together, strict=False):
-        np.testing.assert_allclose(after.weights, before.weights, atol=1e-6)
-    assert together[-1].weights.tolist() == [0] * 30
+    records = [r | {"token_weights": None} for r in make_batch(0)]
+    *found, longest = derive([*records, make_record(99, group=7, steps=30) | nothing], METADATA)
+    assert longest.weights.tolist() == [0] * 30
+    values = np.concatenate([r["step_values"] for r in records])
+    for record, numbers in zip(records, found, strict=True):
+        white = (np.array(record["step_values"]) - values.mean()) / values.std()
+        np.testing.assert_allclose(numbers.weights, white, atol=1e-4)
+    assert not any(one.weights.any() for one in derive([r | nothing for r in records], METADATA))
 
 
 def unscored(record):

@@ -85,3 +85,14 @@ def test_without_a_truth_a_rollout_is_neither_right_nor_wrong():
     pair = [record | {"rollout": n, "outcome": None} for n in range(2)]
     pair[1] = weighted(pair[1], -0.9)
     assert names(pair) == [{"no_truth"}] * 2  # no outcomes are no equal ones
+
+
+def test_rewards_of_turns_and_costs_are_no_verdict_and_join_the_return():
+    nothing = dict.fromkeys(("hypotheses", "member", "scored_tokens", "step_values", "answer"))
+    record = weighted(make_record(1, outcome=0.0), 0.1) | nothing
+    for more in ({"solution": None}, {}, {"cost": 0.0, "rewards": [0.0, 0.6]}):
+        first = record | more | {"turn_rewards": [0.1, 0.2, None, 0.3]}
+        last = weighted(first, 0.9) | {"turn_rewards": [0.3, 0.2, 0.1, 0.0]}  # but for noise, equal
+        assert names([first, last]) == [{"no_truth", "tied_spread"}] * 2
+        assert names([first, last | {"turn_rewards": [1.0]}]) == [{"no_truth"}] * 2
+    assert names([first | {"rewards": [0.0] * 3}]) == [{"wrong", "wrong_praised", "no_answer"}]

@@ -32,7 +32,7 @@ def test_shards_hold_all_groups_once(monkeypatch):
         found = written[name]["groups"][number - written[name]["first"]]
         assert (found["step"], found["group"]) == (step, group)
     assert run.list["group"] == [g for g in range(6) for _ in range(4)]
-    assert run.rollouts == 24
+    assert len(run.keys) == 24
 
 
 def test_scale_covers_nearly_all_weights():

@@ -53,6 +53,11 @@ class Derived(NamedTuple):
 
     None if all are equal, or cannot be computed.
     """
+    total: float | None
+    """Return, which GRPO compares: the outcome and the rewards of turns; None if there are none."""
+
+
+Members = Sequence[tuple[Mapping[str, Any], Derived]]
 
 
 def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
@@ -69,18 +74,16 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
     methods = _method_values(rollouts, with_truth, settings)
     plausibilities = rollouts.answer_logps.clamp(max=0).exp().numpy()
     is_bayes = settings.get("credit") == "bayes"
-    shown = rollouts if is_bayes else with_truth
-    under = (_under_bayes if is_bayes else _under_hypotheses)(shown, settings)
-    all_q, all_v, all_values, all_expected = under
+    shown, under = (rollouts, _under_bayes) if is_bayes else (with_truth, _under_hypotheses)
+    all_q, all_v, all_values, all_expected = under(shown, settings)
     derived = []
     for row, (record, weights) in enumerate(zip(records, _weights(records), strict=True)):
         steps, size = len(record["step_ends"]), len(record["hypotheses"] or ())
         p = w = q = v = values = expected = entropy = None
         if size:
-            p = plausibilities[row, : steps + 1, :size]
-            w = rollouts.belief[row, : steps + 1, :size].numpy()
-            entropy = torch.special.entr(rollouts.belief[row, : steps + 1, :size]).sum(dim=-1)
-            entropy = entropy.numpy() / np.log(max(size, 2))
+            belief = rollouts.belief[row, : steps + 1, :size]
+            p, w = plausibilities[row, : steps + 1, :size], belief.numpy()
+            entropy = torch.special.entr(belief).sum(dim=-1).numpy() / np.log(max(size, 2))
             if shown.is_judged[row]:
                 v, values = all_v[row, :size], all_values[row, :steps]
                 q = None if all_q is None else all_q[row, :steps, :size]
@@ -91,9 +94,9 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
             if (with_truth if CREDITS[name].needs_truth else rollouts).is_judged[row]
         }
         of_run = step_values.get(str(settings.get("credit")))
+        numbers = p, w, q, v, values, expected, entropy, weights, step_values
         difference = _difference(of_run, record["step_values"])
-        numbers = p, w, q, v, values, expected, entropy, weights, step_values, difference
-        derived.append(Derived(*numbers))
+        derived.append(Derived(*numbers, difference, _return(record)))
     return derived
 
 
@@ -106,6 +109,12 @@ def settings_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def has_truth(record: Mapping[str, Any]) -> bool:
     """Return whether the first hypothesis of a rollout, if it has any, is the true answer."""
     return record["has_truth"] is not False
+
+
+def _return(record: Mapping[str, Any]) -> float | None:
+    told = record["turn_rewards"]
+    # float32's noise is no difference
+    return None if told is None else round(sum(x or 0.0 for x in [record["outcome"], *told]), 6)
 
 
 def _under_hypotheses(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> Any:
@@ -143,8 +152,7 @@ def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
     has_rewards = any(r["predicted_rewards"] is not None for r in records)
     outcomes = torch.tensor([math.nan if r["outcome"] is None else r["outcome"] for r in records])
     has_value = torch.tensor([r["step_values"] is not None for r in records])
-    costs = [r["cost"] for r in records]
-    has_costs = any(cost is not None for cost in costs)
+    has_costs = any(r["cost"] is not None for r in records)
     # a credit that needs no outcome judges rollouts that have none
     is_judged = has_value if has_value.any() else ~outcomes.isnan()
     rollouts = ScoredRollouts(
@@ -158,7 +166,7 @@ def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
         belief=belief,
         members=[r["member"] for r in records],
         rewards=predicted if has_rewards else None,
-        costs=torch.tensor([cost or 0.0 for cost in costs]) if has_costs else None,
+        costs=torch.tensor([r["cost"] or 0.0 for r in records]) if has_costs else None,
         turn_rewards=_of_steps(records, "turn_rewards", torch.float32),
         states=_of_steps(records, "states", torch.long),
     )
@@ -195,9 +203,8 @@ def _method_values(
     by_credit, knows_truth = {}, settings.get("belief", "model") == "model"
     for name, credit in CREDITS.items():
         if name == run_credit:
-            credit = credit._replace(
-                credit_baseline=settings.get("credit_baseline", credit.credit_baseline)
-            )
+            baseline = settings.get("credit_baseline", credit.credit_baseline)
+            credit = credit._replace(credit_baseline=baseline)
         elif (credit.replaces_outcome and knows_truth) or (
             credit.turn_rewards == "own" and rollouts.turn_rewards is None
         ):
@@ -220,8 +227,9 @@ def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -
 def _weights(records: Records) -> list[np.ndarray]:
     """Return the mean weight of the model's tokens of each step, (T), of each rollout, or 0."""
     weights = [record["token_weights"] for record in records]
-    if all(row is None for row in weights):
-        weights = _standardized(records)
+    values = _of_steps(records, "step_values", torch.float32)
+    if values is not None and all(row is None for row in weights):
+        weights = _standardized(records, values)
     means = []
     for row, record in zip(weights, records, strict=True):
         ends = record["step_ends"]
@@ -234,24 +242,18 @@ def _weights(records: Records) -> list[np.ndarray]:
     return means
 
 
-def _standardized(records: Records) -> Sequence[Sequence[float]]:
+def _standardized(records: Records, values: torch.Tensor) -> list[Sequence[float] | None]:
     """Return weights of tokens: the recorded step values, whitened over the batch's tokens.
 
-    A record without step values has weights of 0, and does not change the others.
+    A record without step values has none, and does not change the others.
     """
-    ends = [record["step_ends"] for record in records]
-    step_values = [torch.tensor(r["step_values"] or [0.0] * len(r["step_ends"])) for r in records]
-    lengths = torch.tensor([row[-1] if row else 0 for row in ends])
-    has_value = torch.tensor([record["step_values"] is not None for record in records])
-    weighed = whitened_tokens(
-        StepValues(pad_sequence(step_values, batch_first=True), torch.zeros(len(records))),
-        ends,
-        (torch.arange(int(lengths.max())) < lengths[:, None]) & has_value[:, None],
-        torch.zeros(len(records), dtype=torch.long),
-        num_groups=1,
-        normalization="batch",
-    )
-    return weighed.weights.tolist()
+    ends = [record["step_ends"] if record["step_values"] else [] for record in records]
+    lengths = torch.tensor([max(row, default=0) for row in ends])
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    groups, closing = lengths.new_zeros(len(ends)), values.new_zeros(len(ends))
+    how: Any = {"num_groups": 1, "normalization": "batch"}
+    rows = whitened_tokens(StepValues(values, closing), ends, mask, groups, **how).weights.tolist()
+    return [row if of_steps else None for row, of_steps in zip(rows, ends, strict=True)]
 
 
 def own_tokens(record: Mapping[str, Any]) -> np.ndarray:

@@ -1,12 +1,12 @@
 """The kinds of rollouts by which a reader can filter, and the kinds of each rollout."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..credit import CREDITS
-from .derived import Derived, has_truth, own_tokens
+from .derived import Derived, Members, has_truth, own_tokens
 
 FILTERS = {
     "wrong_praised": ("wrong but praised", "the mean weight of its tokens is above 0"),
@@ -34,11 +34,11 @@ _SPREAD = 0.05
 """Weights of a group count as spread if the largest minus the smallest exceeds this."""
 
 
-def _is_right(record: Mapping[str, Any], are_compared: bool) -> bool | None:
+def _is_right(record: Mapping[str, Any], are_compared: bool, is_judged: bool) -> bool | None:
     """Return whether a rollout's answer is the truth; None if the prompt has no truth.
 
     Where answers were not compared with the truth, it is taken to be the truth if the outcome is
-    above 0.
+    above 0. That says nothing if no reward judges the answer.
     """
     # where the run scored answers, but none of this prompt, the outcome does not replace the truth
     has_substitute = record["outcome"] is not None and record["scored_tokens"] is None
@@ -47,7 +47,7 @@ def _is_right(record: Mapping[str, Any], are_compared: bool) -> bool | None:
     size = len(record["hypotheses"] or ())
     if record["member"] is not None or size > 1 or (size and are_compared):
         return record["member"] == 0
-    return (record["outcome"] or 0.0) > 0
+    return (record["outcome"] or 0.0) > 0 if is_judged else None
 
 
 def mean_weight(record: Mapping[str, Any], derived: Derived) -> float:
@@ -59,25 +59,26 @@ def mean_weight(record: Mapping[str, Any], derived: Derived) -> float:
     return float(np.average(derived.weights, weights=sizes)) if sizes.sum() else 0.0
 
 
-def kinds(
-    group: Sequence[tuple[Mapping[str, Any], Derived]], settings: Mapping[str, Any]
-) -> list[int]:
+def kinds(group: Members, settings: Mapping[str, Any]) -> list[int]:
     """Return the kinds of each rollout of a group, as bits in the order of [`FILTERS`]."""
-    outcomes = {record["outcome"] for record, _ in group}
+    returns = {r["outcome"] if derived.total is None else derived.total for r, derived in group}
     weights = np.concatenate([derived.weights for _, derived in group])
-    is_tied = len(group) > 1 and len(outcomes) == 1 and outcomes != {None}
+    is_tied = len(group) > 1 and len(returns) == 1 and returns != {None}
     is_spread = is_tied and weights.size and np.ptp(weights) > _SPREAD
     credit = CREDITS.get(str(settings.get("credit")))
     are_compared = credit is not None and credit.hypotheses == "rollouts"
     group_kinds = []
     for record, derived in group:
-        right, mean = _is_right(record, are_compared), mean_weight(record, derived)
+        # neither a cost nor the sum of the turns' rewards judges the answer
+        others = sum(record[name] is not None for name in ("cost", "turn_rewards"))
+        is_judged = len(record["rewards"]) > others
+        right, mean = _is_right(record, are_compared, is_judged), mean_weight(record, derived)
         holds = {
             "wrong_praised": right is False and mean > 0,
             "right_blamed": right and mean < 0,
             "tied_spread": is_spread,
             "truncated": record["is_cut_off"],
-            "no_answer": record["answer"] is None,
+            "no_answer": record["answer"] is None and (is_judged or derived.w is not None),
             "timed_out": record["reason"] == "timeout",
             "asked_nothing": record["ended_in_call"] is False
             and not record["ended_by_tool"]

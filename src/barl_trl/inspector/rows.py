@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..trainer.records import likeliest
-from .derived import Derived, derive, has_truth, own_tokens
+from .derived import Derived, Members, derive, has_truth, own_tokens
 from .filters import kinds, mean_weight
 
 _SNIPPET = 160
@@ -19,6 +19,7 @@ _DECIMALS = 5
 """Number of decimals of a number on the page, unless a function is given another."""
 
 COLUMNS = ("group", "rollout", "outcome", "tokens", "cost", "mean", "spread", "kinds", "answer")
+COLUMNS += ("return",)
 """Columns of the list of rollouts. `group` is the number of the group in the run."""
 
 _AS_RECORDED = ("rollout", "answer", "reason", "is_cut_off", "ended_by_tool")
@@ -42,11 +43,10 @@ class Group(NamedTuple):
 
 def groups_of(records: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> list[Group]:
     """Return the groups of all records, at least one, of a file."""
-    derived = derive(records, metadata)
     members_of: dict[tuple[int, str], list[tuple[Mapping[str, Any], Derived]]] = {}
-    for record, numbers in zip(records, derived, strict=True):
-        place = record["group"], record["prompt_id"]
-        members_of.setdefault(place, []).append((record, numbers))
+    for member in zip(records, derive(records, metadata), strict=True):
+        place = member[0]["group"], member[0]["prompt_id"]
+        members_of.setdefault(place, []).append(member)
     start, stop = _shared_ends({members[0][0]["prompt"] for members in members_of.values()})
     return [_group(members, metadata, start, stop) for members in members_of.values()]
 
@@ -67,12 +67,7 @@ def _shared_ends(prompts: Collection[str]) -> tuple[int, int]:
     return (start, stop) if start + stop < min(map(len, prompts)) else (0, 0)
 
 
-def _group(
-    members: Sequence[tuple[Mapping[str, Any], Derived]],
-    metadata: Mapping[str, Any],
-    start: int,
-    stop: int,
-) -> Group:
+def _group(members: Members, metadata: Mapping[str, Any], start: int, stop: int) -> Group:
     """Return the JSON of a group, whose prompt lies between `start` and `stop` characters."""
     first = members[0][0]
     head = [
@@ -99,23 +94,24 @@ def _group(
 
 
 def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
-    weights = derived.weights
     return [
         record["rollout"],
         rounded(record["outcome"], 4),
         len(record["token_ids"]),
         record["scored_tokens"],
         rounded(mean_weight(record, derived), 4),
-        rounded(np.ptp(weights) if len(weights) else 0.0, 4),
+        rounded(np.ptp(derived.weights) if len(derived.weights) else 0.0, 4),
         bits,
         None if record["answer"] is None else record["answer"][:_SNIPPET],
+        derived.total,
     ]
 
 
 def _unit(record: Mapping[str, Any]) -> str:
     """Return what the steps of a rollout are: turns, lines of its text, or else parts of it."""
     turns, ends = record["turn_ends"], record["step_ends"]
-    if turns is not None and len(turns) == len(ends):
+    is_one = turns is None and record["turn_rewards"] is not None and len(ends) < 2
+    if is_one or (turns is not None and len(turns) == len(ends)):
         return "turn"
     texts = ["".join(record["tokens"][a:b]) for a, b in pairwise([0, *ends])]
     is_apart = all(a.endswith("\n") or b.startswith("\n") for a, b in pairwise(texts))
@@ -138,6 +134,7 @@ def _details(record: Mapping[str, Any], derived: Derived, bits: int, belief: str
         "weights": rounded(derived.weights),
         "methods": {name: rounded(values) for name, values in derived.methods.items()},
         **{name: rounded(getattr(derived, name)) for name in ("values", "entropy", "expected")},
+        "total": derived.total,
         "belief": belief,
         "cost": rounded(record["cost"]),
         "predicts": record["predicted_rewards"] is not None,
@@ -154,8 +151,7 @@ def _of_hypotheses(record: Mapping[str, Any], derived: Derived) -> dict[str, Any
     """
     size, w, q, v = len(record["hypotheses"] or ()), derived.w, derived.q, derived.v
     if w is None:
-        names = ("hypotheses", "member", "p", "w", "q", "v", "rest")
-        return dict.fromkeys(names) | {"size": size}
+        return dict.fromkeys(("hypotheses", "member", "p", "w", "q", "v", "rest")) | {"size": size}
     shown = likeliest(w, 0 if has_truth(record) else None, record["member"])
     hidden = sorted({*range(size)} - {*shown})
     rest = None

@@ -25,14 +25,12 @@ class RunData:
     """The shards of a run, whose names begin with a letter. Files of records are added to them.
 
     Attributes:
-        rollouts: Number of rollouts that were added.
         keys: Prompt id of each rollout, and a hash of its prompt id and completion.
         list: The list of all rollouts: `heads` of the groups, and the columns of the rollouts.
     """
 
     def __init__(self, letter: str):
         self.letter = letter
-        self.rollouts = 0
         self.keys: list[tuple[str, int]] = []
         self.list: dict[str, list[Any]] = {"heads": [], **{name: [] for name in COLUMNS}}
         self._magnitudes: list[np.ndarray] = []
@@ -66,7 +64,6 @@ class RunData:
         rollouts = group.details["rollouts"]
         shown = [*(x for r in rollouts for x in (*r["weights"], r["advantage"])), 0.0]
         self._magnitudes.append(np.abs(np.array([x or 0.0 for x in shown], dtype=np.float32)))
-        self.rollouts += len(group.lines)
         self.keys += group.keys
 
 
@@ -76,10 +73,10 @@ def pairs(ours: RunData, theirs: RunData) -> dict[str, list]:
     For each of our rollouts, `other` has the number of its partner, or -1, and `same` is 1 if the
     completions are equal, else 0.
     """
-    other, same, taken = [-1] * ours.rollouts, [0] * ours.rollouts, set()
+    other, same, taken = [-1] * len(ours.keys), [0] * len(ours.keys), set()
     for part in (slice(None), slice(0, 1)):
         waiting: dict[tuple, list[int]] = {}
-        for row in reversed(range(theirs.rollouts)):
+        for row in reversed(range(len(theirs.keys))):
             if row not in taken:
                 waiting.setdefault(theirs.keys[row][part], []).append(row)
         for row, key in enumerate(ours.keys):

@@ -34,8 +34,8 @@ def write_page(folders: Sequence[Path], names: Sequence[str], output: Path) -> i
         for _, path in record_files(folder):
             settings[number], records = read_file(path)
             for name, text in run.add(groups_of(records, settings[number])) if records else ():
-                site.write(name, text, sum(run.rollouts for run in runs))
-    total = sum(run.rollouts for run in runs)
+                site.write(name, text, sum(len(run.keys) for run in runs))
+    total = sum(len(run.keys) for run in runs)
     for run in runs:
         site.write(f"{run.letter}-list", script_json(run.list), total)
     if len(runs) == 2:
@@ -87,9 +87,10 @@ def _index(
             {
                 "name": name,
                 "letter": run.letter,
-                "rollouts": run.rollouts,
+                "rollouts": len(run.keys),
                 "bound": run.bound(),
                 "model": metadata.get("model"),
+                "reward_names": metadata.get("reward_names", []),
                 # JSON lacks infinity
                 "settings": {
                     setting: "inf" if value == math.inf else value

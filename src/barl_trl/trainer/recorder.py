@@ -84,6 +84,7 @@ class RolloutRecorder(TrainerCallback):
             "answer": scored.answers[batch.start : batch.start + number],
             "reason": batch.reasons,
             "is_cut_off": rollouts.is_cut_off.tolist(),
+            "cost": None if rollouts.costs is None else rollouts.costs.tolist(),
         }
         of_tokens = {
             "token_logps": output.get("old_per_token_logps"),
@@ -104,6 +105,9 @@ class RolloutRecorder(TrainerCallback):
         if generated.masks is not None:  # else only the model can have written
             columns |= turn_columns(generated.masks, generated.completions, scored.turns)
             columns["ended_by_tool"] = [n in generated.ended for n in range(len(scored.turns))]
+            calls = ("tool_calls" in one for told in generated.completions for one in told)
+            if not (generated.has_tools or any(calls)):  # nobody can call any
+                columns["ended_in_call"] = None
         return record_table(columns)
 
     def _prompts(self, prompts: Sequence[Any], prompt_ids: Sequence[Any]) -> dict[str, list[str]]:
@@ -155,7 +159,6 @@ def _belief_columns(
         "posterior": _cut(rollouts.belief, exists, states, sizes),
         "scored_tokens": scored.likelihoods.rollout_tokens,
         "has_truth": [hypotheses and hypotheses.has_truth for hypotheses in sets],
-        "cost": None if rollouts.costs is None else rollouts.costs.tolist(),
     }
     if rollouts.rewards is not None:
         columns["predicted_rewards"] = _cut(rollouts.rewards, exists, steps, sizes)

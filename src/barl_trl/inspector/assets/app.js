@@ -92,7 +92,7 @@
   function about() {
     const level = document.body.dataset.level;
     return el("details", { class: "about", id: "about", open: view.about, ontoggle: (event) => { view.about = event.target.open; } },
-      el("summary", {}, "What am I looking at?"), ABOUT[level].map((text) => el("p", {}, text)));
+      el("summary", {}, "What am I looking at?"), ABOUT[level].map((text) => el("p", {}, text.replace("outcomes", `${store.compared()}s`))));
   }
 
   // The state without a group that has no step, and without a rollout that has no group.

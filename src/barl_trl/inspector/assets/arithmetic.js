@@ -122,8 +122,8 @@ barl.arithmetic = (() => {
     const { unit } = rollout;
     if (t === null) return el("p", { class: "hint" }, `Choose a ${unit}, in the text or in the chart, to see its arithmetic.`);
     if (t >= steps) {
-      const left = run.settings.credit === "bayes" ? "the outcome that is expected at the end" : "the outcome";
-      return el("p", {}, `The tokens after the last ${unit} get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain but ${left}.`);
+      const left = run.settings.credit === "bayes" ? " but the outcome that is expected at the end" : run.hasOutcome ? " but the outcome" : "";
+      return el("p", {}, `The tokens after the last ${unit} get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain${left}.`);
     }
     const isBayes = run.settings.credit === "bayes";
     const why = !rollout.w ? "This rollout was not scored: it has no beliefs."

@@ -49,16 +49,16 @@ barl.group = (() => {
     const unit = unitOf(group);
     const spread = spanOf(group.rollouts.flatMap((rollout) => rollout.weights));
     const inside = Math.max(...group.rollouts.map((rollout) => spanOf(rollout.weights)));
-    const outcomes = new Set(group.rollouts.map((rollout) => rollout.outcome));
+    const totals = new Set(group.rollouts.map((rollout) => rollout.total ?? rollout.outcome));
     const right = group.rollouts.filter((rollout) => rollout.kinds & (1 << barl.store.bit("right"))).length;
     const many = group.rollouts.length;
     const [, verdict] = barl.store.verdict(group.rollouts[0].kinds);
-    const known = ["right", "wrong"].includes(verdict) ? `${right} of ${many} are right.` : "The prompt has no true answer.";
-    if (outcomes.size === 1 && outcomes.has(null)) {
+    const known = ["right", "wrong"].includes(verdict) ? `${right} of ${many} are right.` : group.solution === null ? "The prompt has no true answer." : "Nothing compares the answers with the truth.";
+    if (totals.size === 1 && totals.has(null)) {
       return `${known} No outcome is known, so GRPO teaches nothing here; ${unit} weights span ${number(spread, 2)}.`;
     }
-    if (outcomes.size === 1) {
-      return `All ${many} outcomes are equal, so GRPO teaches nothing here; ${unit} weights ${spread > 0.05
+    if (totals.size === 1) {
+      return `All ${many} ${barl.store.compared()}s are equal, so GRPO teaches nothing here; ${unit} weights ${spread > 0.05
         ? `still span ${number(spread, 2)}` : "say nothing either"}.`;
     }
     return `${known} GRPO gives every ${unit} of a rollout the same number; ${unit} weights differ inside a rollout`
@@ -112,7 +112,7 @@ barl.group = (() => {
     const text = barl.visible(barl.cut(group.prompt, 4000));
     return el("div", { class: "prompt" },
       el("details", { open: group.prompt.length < 600 }, el("summary", {}, "Prompt"), el("p", { class: "text", "data-math": "text" }, text)),
-      el("p", {}, "Truth: ", el("bdi", { class: "truth", "data-math": bare(group.solution) }, group.solution === null ? "–" : barl.visible(barl.cut(group.solution, 400)))));
+      group.solution === null && !barl.store.runs[0].hasTruth ? null : el("p", {}, "Truth: ", el("bdi", { class: "truth", "data-math": bare(group.solution) }, group.solution === null ? "–" : barl.visible(barl.cut(group.solution, 400)))));
   }
 
   async function show(state, go) {
@@ -120,18 +120,19 @@ barl.group = (() => {
     if (number === undefined) return [el("h1", {}, `Group ${state.group}`), el("p", {}, "The run has no such group.")];
     const group = await barl.store.group(number);
     const isGraded = group.rollouts.some(({ reason }) => reason !== null);
+    const { hasOutcome, rewarded } = barl.store.runs[0];
     return [
       el("h1", {}, `Training step ${state.step}, group ${state.group}`),
       el("p", { class: "lead" }, titleOf(group)),
       prompt(group),
       barl.legend(barl.store.runs[0].bound, "blamed to praised"),
       el("div", { class: "matrices" }, matrices(group, state, go), await partners(number, group, state, go)),
-      barl.overview.table("Rollouts of the group", ["rollout", "answer", "outcome", "GRPO", "mean weight", "tokens", ...(isGraded ? ["why right or wrong"] : [])],
+      barl.overview.table("Rollouts of the group", ["rollout", "answer", ...(hasOutcome ? ["outcome"] : []), ...(rewarded ? ["return"] : []), "GRPO", "mean weight", "tokens", ...(isGraded ? ["why right or wrong"] : [])],
         group.rollouts.map((rollout, n) => {
           const row = barl.store.runs[0].starts[number] + n;
           return [barl.overview.link({ ...state, rollout: rollout.rollout, t: null }, `rollout ${rollout.rollout}`),
-            el("bdi", { class: "clip" }, rollout.answer === null ? "no answer" : barl.visible(barl.cut(rollout.answer, 80))),
-            barl.number(rollout.outcome, 2), signed(rollout.advantage), signed(barl.store.runs[0].rows.mean[row]),
+            el("bdi", { class: "clip" }, rollout.answer === null ? barl.store.noAnswer(rollout.kinds, "–") : barl.visible(barl.cut(rollout.answer, 80))),
+            ...(hasOutcome ? [barl.number(rollout.outcome, 2)] : []), ...(rewarded ? [barl.number(rollout.total, 2)] : []), signed(rollout.advantage), signed(barl.store.runs[0].rows.mean[row]),
             barl.whole(rollout.tokens.length), ...(isGraded ? [el("bdi", {}, why(rollout))] : [])];
         })),
     ];

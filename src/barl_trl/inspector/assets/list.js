@@ -16,6 +16,7 @@ barl.list = (() => {
     const at = barl.store.placeOf(row);
     const [mark, verdict] = barl.store.verdict(rows.kinds[row]);
     const answer = rows.answer[row];
+    const total = mark !== "·" || rows.return[row] === null ? null : `return ${barl.number(rows.return[row], 2)}`;
     const weight = barl.shaded(barl.el("span", { class: "chip" }, barl.signed(rows.mean[row])),
       rows.mean[row], barl.store.runs[0].bound);
     return barl.el("div", {
@@ -26,7 +27,7 @@ barl.list = (() => {
     barl.el("span", { class: "where" }, `step ${at.step} · group ${at.group} · rollout ${at.rollout}`),
     weight,
     barl.el("span", { class: ["right", "wrong"].includes(verdict) ? `answer ${verdict}` : "answer" },
-      `${mark} ${answer === null ? "no answer" : barl.visible(barl.cut(answer, 40))}`),
+      `${mark} ${[total, answer === null ? barl.store.noAnswer(rows.kinds[row], total ? null : "–") : `${total ? "answers " : ""}${barl.visible(barl.cut(answer, 40))}`].filter(Boolean).join(", ")}`),
     barl.el("span", { class: "length" }, `${barl.whole(rows.tokens[row])} tokens`));
   }
 

@@ -8,17 +8,22 @@ barl.rollout = (() => {
   function headline(rollout) {
     const [mark, verdict] = barl.store.verdict(rollout.kinds);
     const kinds = barl.store.index.filters.filter((filter, b) => (rollout.kinds >> b) & 1 && !["right", "wrong", "no_truth"].includes(filter.id));
+    const answer = rollout.answer === null ? barl.store.noAnswer(rollout.kinds, null)
+      : el("span", {}, "answers ", el("bdi", { "data-math": barl.group.bare(rollout.answer) }, visible(barl.cut(rollout.answer, 200))));
     return el("p", { class: "lead" },
-      el("span", { class: verdict.replaceAll(" ", "-") }, mark === "·" ? verdict : `${mark} ${verdict}`), ", ",
-      rollout.answer === null ? "no answer" : el("span", {}, "answers ", el("bdi", { "data-math": barl.group.bare(rollout.answer) }, visible(barl.cut(rollout.answer, 200)))),
-      kinds.map((kind) => el("span", { class: "tag kind", title: kind.help }, kind.label)));
+      el("span", { class: verdict.replaceAll(" ", "-") }, mark !== "·" ? `${mark} ${verdict}` : rollout.total === null ? verdict : `return ${number(rollout.total, 2)}`),
+      answer === null ? null : ", ", answer,
+      kinds.flatMap((kind) => [el("wbr"), el("span", { class: "tag kind", title: kind.help }, kind.label)]));
   }
 
   function facts(group, rollout, mean) {
     const rewards = (rollout.rewards || []).map((value, n) => `${group.reward_names[n] || `reward ${n}`} ${number(value, 2)}`);
-    return barl.overview.facts([["outcome", number(rollout.outcome, 2)], ["rewards", rewards.length > 1 ? rewards.join(", ") : null],
+    const told = rollout.turn_rewards || [];
+    const earned = told.length > 8 ? `${number(told.reduce((sum, r) => sum + (r || 0), 0), 2)} in all` : told.map((r) => number(r, 2)).join(", ");
+    return barl.overview.facts([["outcome", barl.store.runs[0].hasOutcome ? number(rollout.outcome, 2) : null],
+      [`${rollout.unit} reward${told.length === 1 ? "" : "s"}`, earned || null], ["return", rollout.total === null ? null : number(rollout.total, 2)], ["rewards", rewards.length > 1 ? rewards.join(", ") : null],
       ["GRPO's advantage", signed(rollout.advantage)], ["mean weight", signed(mean)],
-      ["tokens", barl.whole(rollout.tokens.length)], ["turns", rollout.turn_ends && barl.whole(rollout.turn_ends.length)],
+      ["tokens", barl.whole(rollout.tokens.length)], ["turns", rollout.turn_ends ? barl.whole(rollout.turn_ends.length) : rollout.unit === "turn" ? "1" : null],
       [`${rollout.unit}s`, rollout.unit === "turn" ? null : barl.whole(rollout.step_ends.length)],
       ["tokens read to score", rollout.scored_tokens === null ? null : barl.whole(rollout.scored_tokens)],
       ["grader", rollout.reason === null ? null : barl.group.why(rollout)],

@@ -16,12 +16,17 @@ barl.store = (() => {
   async function open() {
     index = await barl.load("index");
     for (const [k, run] of index.runs.entries()) {
-      runs[k] = { ...run, ...columns(await barl.load(`${run.letter}-list`)) };
+      const listed = columns(await barl.load(`${run.letter}-list`));
+      runs[k] = { ...run, ...listed, hasOutcome: !listed.rewarded || run.reward_names.length > 1 };
+    }
+    for (const filter of runs[0].rewarded ? index.filters : []) {
+      for (const name of ["label", "help"]) filter[name] = filter[name].replace("outcomes", "returns");
     }
     joined = index.runs.length > 1 ? await barl.load("pairs") : null;
     selected = "";
   }
 
+  // `rewarded` is a run whose turns have rewards: GRPO compares the returns of its rollouts, not the outcomes.
   function columns({ heads: listed, ...rows }) {
     const heads = listed
       .map(([step, group, prompt, text, solution, shard]) => ({ step, group, prompt, text, solution, shard }));
@@ -35,7 +40,8 @@ barl.store = (() => {
       steps.get(head.step).push(g);
     });
     const needles = heads.map((h) => `${h.prompt} ${h.text} ${h.solution}`.toLowerCase());
-    return { rows, heads, starts, places, steps, needles };
+    return { rows, heads, starts, places, steps, needles, rewarded: rows.return.some((total) => total !== null),
+      hasTruth: heads.some(({ solution }) => solution), isJudged: rows.kinds.some((kinds) => verdict(kinds)[0] !== "·") };
   }
 
   // Reads an address such as
@@ -77,6 +83,14 @@ barl.store = (() => {
 
   // The mark and the name of what is known of a rollout of some kinds: right, wrong, or without a truth.
   const verdict = (kinds) => [["✓", "right"], ["✗", "wrong"]].find(([, name]) => kinds & (1 << bit(name))) || ["·", "no truth known"];
+
+  // What GRPO compares of a rollout, and what it is called in the first run.
+  const totalOf = (row, run = 0) => runs[run].rows.return[row] ?? runs[run].rows.outcome[row];
+  const compared = () => runs[0].rewarded ? "return" : "outcome";
+  // Without a truth no rollout is right or wrong.
+  const why = () => runs[0].hasTruth ? "Nothing compares the answers with the truth" : "No prompt of this run has a true answer";
+  // What stands for an answer that there is not; nothing where none was asked for.
+  const noAnswer = (kinds, otherwise) => kinds & (1 << bit("no_answer")) ? "no answer" : otherwise;
 
   // The rows that filter, step and search of a state leave, in the order of the state.
   function select(state) {
@@ -159,6 +173,6 @@ barl.store = (() => {
     return { ...await rollout(other, 1), row: other, same: joined.same[row] === 1 };
   }
 
-  return { SORTS, runs, open, parse, address, select, filters, bit, verdict, placeOf, rowOf, rowsOf, group, rollout,
+  return { SORTS, runs, open, parse, address, select, filters, bit, verdict, totalOf, compared, why, noAnswer, placeOf, rowOf, rowsOf, group, rollout,
     partner, get index() { return index; }, get joined() { return joined; } };
 })();

@@ -27,7 +27,9 @@ barl.text = (() => {
 
   // Turns of a rollout in which others wrote, too. The model wrote up to `answered`, and an observation
   // follows up to `stop`. The state `after` stands behind it.
-  function turnsOf({ turn_ends: ends, own_tokens: own, observed_tools: tools, step_ends: steps }) {
+  // A rollout of a single turn has one if its turns have rewards.
+  function turnsOf({ unit, tokens, turn_ends: ends, own_tokens: own, observed_tools: tools, step_ends: steps }) {
+    if (!ends && unit === "turn") return [{ n: 0, start: 0, answered: tokens.length, stop: tokens.length, tools: [], before: 0, after: steps.length }];
     const stateAt = (token) => steps.filter((end) => end <= token).length;
     return (ends || []).map((stop, n) => {
       const start = n ? ends[n - 1] : 0;
@@ -130,7 +132,7 @@ barl.text = (() => {
   function head(rollout, { n, before, after }) {
     const chip = (value) => barl.shaded(el("span", { class: "chip" }, signed(value)), value, MODES.weight.bound());
     const own = rollout.step_values || rollout.token_weights || rollout.closing !== null
-      ? [" weight ", ...rollout.weights.slice(before, Math.min(after, before + 20)).map(chip)] : null;
+      ? [" weight ", ...rollout.weights.slice(before, Math.min(after, before + 20)).flatMap((value) => [chip(value), el("wbr")])] : null;
     const told = rollout.turn_rewards ? rollout.turn_rewards.slice(before, after) : [];
     const reward = told.some((r) => r !== null) ? ` reward ${number(told.reduce((sum, r) => sum + (r || 0), 0))}` : null;
     return el("div", { class: "turn" }, el("strong", {}, `Turn ${n + 1}`), reward, own, " GRPO ", chip(barl.group.flat(rollout)));
