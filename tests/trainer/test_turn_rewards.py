@@ -156,6 +156,9 @@ def test_lists_that_cannot_be_used_are_refused_at_first_and_counted_later(tmp_pa
     assert trainer._metrics["train"]["barl/turn_rewards_unusable"] == [2]
     assert "unusable" in trainer._said
     assert [row.any().item() for row in output["advantages"]] == [False, False, False, True]
+    assert "no reward" not in trainer._said
+    played(trainer, ROWS, [[call("look", key=4), "Done."]] * 4)
+    assert "no reward" in trainer._said
 
 
 class Asked(Rewarding):

@@ -6,6 +6,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
 from trl import GRPOTrainer
 
 from barl_trl import BARLTrainer
@@ -17,8 +18,9 @@ from barl_trl.trainer.records import FOLDER, read_records
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
 from . import by_hand
-from .rollouts import CASES, COMPLETIONS, given_rollouts, output_of, weights_of
+from .rollouts import CASES, COMPLETIONS, ROWS, given_rollouts, output_of, weights_of
 
+PROMPTS = [{"prompt": row["prompt"]} for row in ROWS]
 GUESS = CASES[1][1]
 CUT_OFF = [GUESS, CASES[6][1]]
 
@@ -110,17 +112,22 @@ def brevity(completions, **_):
     return [None if text == "no idea" else -len(text) / 10 for text in completions]
 
 
-def test_grpo_is_trls(make):
+@pytest.mark.parametrize("truths", ["none", "unusable"])
+def test_grpo_is_trls_and_needs_no_truths(make, truths):
+    rows = [row | {"solution": "9" * 10_000} if truths != "none" else row for row in PROMPTS]
     given = {"credit": "grpo", "optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 1e9}
-    given |= {"reward_funcs": brevity}
+    given |= {"reward_funcs": brevity, "train_dataset": Dataset.from_list(rows[::4])}
+    given |= {"eval_dataset": given["train_dataset"], "per_device_eval_batch_size": 8}
     own, trls = (make(cls=cls, **given) for cls in (BARLTrainer, GRPOTrainer))
-    got = weights_of(own)
-    advantages = output_of(trls)["advantages"].tolist()
+    got = weights_of(own, rows)
+    advantages = output_of(trls, rows)["advantages"].tolist()
     assert advantages[2] == 0
     flat = [[a] * len(row) for a, row in zip(advantages, got, strict=True)]
     by_hand.assert_equal(got, flat, atol=1e-6)
     own.train()
     trls.train()
+    assert not {"barl/unusable_truths", "barl/no_answer"} & own.state.log_history[0].keys()
+    assert own.evaluate()["eval_reward"] == pytest.approx(trls.evaluate()["eval_reward"])
     for parameter, expected in zip(own.model.parameters(), trls.model.parameters(), strict=True):
         torch.testing.assert_close(parameter, expected, atol=1e-6, rtol=0)
 

@@ -277,7 +277,7 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
     record_training(tokenizer, script.system_prompt, script.prompt_template, options)
     loading: Any = {"attn_implementation": model.attn_implementation, "dtype": model.dtype}
     args.model_init_kwargs = remote | loading | (args.model_init_kwargs or {})
-    data_sets = _data_sets(script, args, tokenizer)
+    data_sets = _data_sets(script, args, tokenizer, rewards)
     try:
         return BARLTrainer(
             name,
@@ -294,7 +294,9 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
         raise ValueError(str(error)) from error
 
 
-def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dict[str, Any]:
+def _data_sets(
+    script: ScriptArguments, args: BARLConfig, tokenizer: Any, rewards: list[Any]
+) -> dict[str, Any]:
     """Load the trainer's `train_dataset`, `eval_dataset` and `benchmarks`."""
     is_plain = script.prompt_template is not None
     prompt: dict[str, Any] = {
@@ -304,6 +306,8 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
     }
     # for the user's own functions
     keeps = bool(script.functions) or any("." in name for name in script.reward_funcs)
+    are_read = any(args.solution_column in inspect.signature(one).parameters for one in rewards)
+    are_read |= args.own_credit.hypotheses != "none"
 
     def sets(option: str) -> dict[str, Any]:
         named = parse_benchmarks(vars(script)[option], option)
@@ -323,7 +327,7 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
             # the first process looks, and reports, for all of a launch
             most_parsed=MOST_PARSED if args.process_index == 0 else 0,
             keep_columns=keeps or bool(args.hypotheses_column),
-            keep_unanswered=not args.own_credit.needs_truth,
+            keep_unanswered=not (args.own_credit.needs_truth and are_read),
             **selection,
             **prompt,
         )

@@ -240,8 +240,7 @@ def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str
         named = {field: column for field, column in named.items() if column is not None}
         # environments, and a `rollout_func`, may tell the truth
         plays = keywords.get("environment_factory") or keywords.get("rollout_func")
-        is_plain = args.own_credit.hypotheses == "none" and keywords["turn_rewards"]
-        is_asked = args.own_credit.needs_truth and not (plays or is_plain)
+        is_asked = args.credit_for(keywords["reward_funcs"]).needs_truth and not plays
         named |= {"solution_column": args.solution_column} if is_asked else {}
         for field, column in named.items():
             _must(column in columns,
@@ -296,15 +295,14 @@ def _check_signatures(columns: set[str], solution: str, keywords: dict[str, Any]
 
 def _check_truths(args: BARLConfig, rows: Sequence[Any], keywords: dict[str, Any]) -> None:
     """Refuse true answers that are missing, or that the grader does not read."""
-    column, credit = args.solution_column, args.own_credit
-    if not credit.needs_truth or column not in rows[0]:
+    column, rewards = args.solution_column, keywords["reward_funcs"]
+    if not args.credit_for(rewards).needs_truth or column not in rows[0]:
         return
     usable = [*filter(is_truth, (truth_answer(row[column]) for row in rows))]
     _must(2 * len(usable) >= len(rows),
           f"solution_column must hold true answers, got {column!r}, which has {len(usable)} usable "
           f"ones in the first {len(rows)} rows. `barl data check` lists the rows of a file.")
-    accuracy = [one for one in keywords["reward_funcs"] if isinstance(one, AccuracyReward)]
-    graders = [reward.grader.name for reward in accuracy]
+    graders = [one.grader.name for one in rewards if isinstance(one, AccuracyReward)]
     is_default = not graders and keywords.get("answer_equivalence") is None
     if is_default or "math_verify" in graders:
         unread = unreadable(usable, _LOOKED_AT)

@@ -100,7 +100,9 @@ class BatchLog(TrainerCallback):
             metrics["scoring_tokens"] = sum(tokens)
             self._tell_long_lists(scored, generated)
         else:
-            metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
+            are_there = generated.given_answers is not None or metrics["unusable_truths"] < 1
+            are_there |= trainer.credit.needs_truth or trainer.credit.hypotheses != "none"
+            metrics = {n: metrics[n] for n in ("unusable_truths", "no_answer") if are_there}
         metrics |= {} if scored.given is None else given_metrics(scored.given)
         metrics |= _means_of_processes(trainer, batch, local_rollouts, weighed)
         if not trainer.credit.needs_truth:
@@ -141,9 +143,12 @@ class BatchLog(TrainerCallback):
             ValueError: A reward is infinite in the first step.
         """
         trainer, is_infinite = self._trainer, rewards.isinf()
-        if rewards.isnan().all() and trainer.credit.needs_truth:
-            text = f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned "
-            trainer._say_once("no reward", f"{text}NaN or None for each, and nothing is learned.")
+        is_needed = trainer.credit.needs_truth or trainer.credit.hypotheses == "none"
+        if is_needed and rewards[:, (~trainer._is_return).to(rewards.device)].isnan().all():
+            of_turns = trainer._generated.turn_rewards or ()
+            if not any(gather_object([reward == reward for row in of_turns for reward in row])):
+                text = f"no rollout of a batch of {len(rewards)} has a reward: all are NaN or None"
+                trainer._say_once("no reward", f"{text}, and nothing is learned.")
         if not is_infinite.any():
             return rewards
         if not trainer.state.global_step:

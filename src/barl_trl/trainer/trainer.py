@@ -236,10 +236,7 @@ class BARLTrainer(ResumeMixin):
         if self.benchmarks and eval_dataset is None:
             eval_dataset = {}  # `Trainer` refuses to evaluate without a data set
         self._choose_judge(rewards, args)
-        self.credit = args.own_credit
-        has_truths = args.solution_column in next(iter(train_dataset or ()), {})
-        if self.credit.hypotheses == "none" and not has_truths:  # plain RL, as TRL has it
-            self.credit = self.credit._replace(needs_truth=False)
+        self.credit = args.credit_for(rewards)
         self._turn_return = TurnReturn()
         super().__init__(
             os.fspath(model) if isinstance(model, os.PathLike) else model,
@@ -448,7 +445,7 @@ class BARLTrainer(ResumeMixin):
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         # that all rewards of a rollout are None is no mistake if no outcome is needed
         trl_logger = logging.getLogger("trl.trainer.grpo_trainer")
-        if not self.credit.needs_truth:
+        if not self.credit.needs_truth and self.credit.hypotheses != "none":
             trl_logger.addFilter(_is_no_missing_reward)
         try:
             rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
