@@ -1,5 +1,6 @@
 """A run that is killed and resumed reaches the parameters of an undisturbed one, to the bit."""
 
+import copy
 import json
 import logging
 import multiprocessing
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig
 from transformers import TrainerCallback
 
 from barl_trl.trainer.resume import clear, find_checkpoint, last_checkpoint, one_writer
@@ -408,6 +410,24 @@ def test_one_line_names_every_difference_but_of_secrets_and_places(copied, resum
     [line] = resume(learning_rate=2e-6, temperature=0.5, credit="rloo", logging_steps=2)
     assert "learning_rate 1e-06 -> 2e-06" in line and "credit barl -> rloo" in line
     assert "temperature 1.0 -> 0.5" in line and "logging_steps" not in line
+
+
+def test_an_adapters_other_settings_are_named_and_rewards_of_turns_are_none(
+    tmp_path, model, tokenizer, caplog
+):
+    def train(checkpoint=None, **lora):
+        peft = LoraConfig(target_modules=["q_proj", "v_proj"], **{"lora_dropout": 0.05} | lora)
+        given = {"turn_rewards": lambda steps, **_: [[1.0] * len(one) for one in steps]}
+        args = config(tmp_path, save_strategy="steps", save_steps=1, max_steps=2)
+        made = trainer_of(copy.deepcopy(model), tokenizer, args, peft_config=peft, **given)
+        made.train(checkpoint)
+        return [line for line in caplog.messages if "other settings" in line]
+
+    first = str(tmp_path / "checkpoint-1")
+    assert train() == train(first) == []
+    [line] = train(first, lora_dropout=0.0, lora_alpha=4)
+    assert "lora_dropout 0.05 -> 0.0" in line and "lora_alpha 8 -> 4" in line
+    assert "rewards" not in line and "target_modules" not in line and "RANK" not in line
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What the Hub gets: the model card with an example, settings and results; and pushes that fail."""
 
+import logging
 import os
 import re
 import sys
@@ -11,7 +12,6 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-from accelerate.logging import get_logger
 from datasets import Dataset
 from huggingface_hub import ModelCard, get_session, get_token, set_client_factory
 from huggingface_hub.errors import OfflineModeIsEnabled
@@ -24,7 +24,7 @@ from trl import GRPOConfig
 from .records import FOLDER
 from .redaction import redacted
 
-logger = get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 _SETTINGS = ("credit", "step_size", "consistency_beta", "num_generations", "generation_batch_size")
 _SETTINGS += ("max_completion_length", "temperature", "learning_rate", "beta", "loss_type", "seed")

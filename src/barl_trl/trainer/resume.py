@@ -7,6 +7,7 @@ transformers and TRL save it has the moving reference of `sync_ref_model` and, w
 
 import hashlib
 import json
+import logging
 import math
 import os
 import re
@@ -19,7 +20,7 @@ from typing import Any
 from zlib import crc32
 
 import torch
-from accelerate.logging import get_logger
+from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset
 from filelock import FileLock, Timeout
@@ -30,8 +31,10 @@ from trl import GRPOTrainer
 from .hub import Pushes
 from .records import FOLDER
 from .redaction import redacted
+from .turn_rewards import TurnReturn
 
-logger = get_logger(__name__)
+logger = logging.getLogger(__name__)
+logger.addFilter(lambda _: PartialState().is_main_process)
 
 _END = "complete.json"
 _RESULTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin")
@@ -42,6 +45,7 @@ _FREE = re.compile(
     r"|(overwrite_)?output_dir|resume_from_checkpoint|allow_inexact_resume|run_name|project|debug"
     r"|prompts_per_rollout_batch|rollouts_per_optimizer_step|num_completions_to_print|deepspeed"
     r"|.*_eval(_.*)?|load_best_.*|.*_best_model|disable_tqdm|local_rank|scoring_max_tokens"
+    r"|adapter's (base_model_name_or_path|revision|inference_mode|auto_mapping|peft_version)"
 )
 """Settings that do not change the trained weights, or only set others, which are compared."""
 _EXACT = {
@@ -169,10 +173,13 @@ def _run_settings(trainer: Any) -> dict[str, Any]:
     """Return the settings that change the trained weights, as JSON values, without secrets."""
     model, rows = trainer.accelerator.unwrap_model(trainer.model), trainer.train_dataset
     adapter = getattr(model, "peft_config", {}).get("default")
+    named = zip(trainer.reward_func_names, trainer.reward_funcs, strict=True)
     others = {
+        **{f"adapter's {n}": value for n, value in (adapter.to_dict() if adapter else {}).items()},
         "model": model.config._name_or_path,
         "adapter": adapter and f"{adapter.peft_type} of rank {getattr(adapter, 'r', None)}",
-        "rewards": trainer.reward_func_names,
+        # the sum of turn rewards, which no setting asks for, joins them with the first batch
+        "rewards": [name for name, reward in named if not isinstance(reward, TurnReturn)],
         "processes": trainer.args.world_size,
     }
     if isinstance(rows, Dataset):  # the rows of a stream are not known
@@ -184,7 +191,11 @@ def _run_settings(trainer: Any) -> dict[str, Any]:
     others["weights"] = f"{count:,} in {len(shapes)} tensors ({checksum:08x})"
     settings = trainer.args.to_dict() | others
     settings = {name: value for name, value in settings.items() if not _FREE.fullmatch(name)}
-    return redacted(json.loads(json.dumps(settings, default=str)))
+
+    def as_json(value: Any) -> Any:
+        return sorted(map(str, value)) if isinstance(value, set) else str(value)
+
+    return redacted(json.loads(json.dumps(settings, default=as_json)))
 
 
 def _refuse_other_settings(trainer: Any, checkpoint: str) -> None:
