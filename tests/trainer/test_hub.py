@@ -201,9 +201,13 @@ def test_the_cards_example_reads_a_prompt_of_the_run(
     monkeypatch.chdir(tmp_path)
     given = {"train_dataset": Dataset.from_list([{"prompt": prompt, "solution": "2"}] * 2)}
     given |= {"processing_class": tokenizer, "credit": "rloo", "max_completion_length": 4}
+    given |= {"save_strategy": "steps", "save_steps": 1}
     made = make("out", rollout_func=None, **given)
-    made.save_model()
-    made.create_model_card()
+    if is_chat:
+        made.save_model()
+        made.create_model_card()
+    else:  # which leaves a checkpoint alone
+        made.train()
     card = (tmp_path / "out" / "README.md").read_text()
     assert "credit `rloo`" in card and repr(prompt) in card
     assert len(run_example(card, tmp_path, monkeypatch)) == 1

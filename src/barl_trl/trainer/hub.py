@@ -164,10 +164,10 @@ def _example(trainer: Any) -> dict[str, Any]:
     """Return what the card's code needs to load the model, and to read a prompt of the run."""
     args, rows = trainer.args, trainer.train_dataset
     row = rows[0] if isinstance(rows, Dataset) else (trainer._inputs or [{"prompt": ""}])[0]
-    folder = os.path.relpath(args.output_dir)
+    folder = os.path.relpath(trainer.saved_in)
     is_adapter = isinstance(trainer.accelerator.unwrap_model(trainer.model), PeftModel)
     return {
-        "name": trainer.hub_model_id or (args.output_dir if ".." in folder else folder),
+        "name": trainer.hub_model_id or (trainer.saved_in if ".." in folder else folder),
         "auto": ("peft", "AutoPeftModel") if is_adapter else ("transformers", "AutoModel"),
         "remote": ", trust_remote_code=True" * bool(args.trust_remote_code),
         "prompt": pformat(row["prompt"], width=100, sort_dicts=False),

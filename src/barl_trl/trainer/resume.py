@@ -313,6 +313,15 @@ class ResumeMixin(GRPOTrainer):
         """Whether nothing is left to be trained on in the current rollouts."""
         return self._step % (self.args.steps_per_generation * self.num_iterations) == 0
 
+    @property
+    def saved_in(self) -> str:
+        """The folder of the model: that of the run, or of a checkpoint where that has none."""
+        folder, step = str(self.args.output_dir), self.state.global_step
+        checkpoint = Path(folder, f"checkpoint-{step}")
+        is_there = checkpoint.is_dir() or self.control.should_save  # it is about to be
+        is_alone = folder == self._own_folder and not any(Path(folder).glob("*model*.safetensors"))
+        return str(checkpoint) if is_there and is_alone else folder
+
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
         if not any(one.requires_grad for one in self.model.parameters()):
             raise ValueError("model must have weights to train: adapters take is_trainable=True.")
@@ -328,6 +337,8 @@ class ResumeMixin(GRPOTrainer):
                 self.args.save_total_limit = self.args.shown.pop("save_total_limit")
         if self.saves_and_stops.has_stopped and not self.saves_and_stops.is_saved:
             raise SystemExit("training ended: what launched this process has ended.")
+        if self.saved_in != self.args.output_dir:
+            self.accelerator.print(f"The trained model is in {self.saved_in}.")
         return output
 
     def _claim(self, held: ExitStack, resume: str | bool | None) -> str | None:
