@@ -443,6 +443,9 @@ def test_calls_up_to_their_limit_are_no_answers_without_a_box(tmp_path, caplog):
     trainer = agent(tmp_path, tools=[look], max_tool_calling_iterations=1)
     played(trainer, ROWS, [[call("look", key=1)] * 2] * 4)
     assert "max_tool_calling_iterations" in caplog.text and "stated" not in caplog.text
+    trainer, _ = agent(tmp_path, tools=[look]), caplog.clear()
+    played(trainer, ROWS, [["<tool_call>\n{look at 12}…"]] * 4)  # cut off, too
+    assert "malformed_calls" in caplog.text and "Raise" not in caplog.text
 
 
 @pytest.mark.parametrize("room", [0, -1], ids=["fits exactly", "does not fit"])

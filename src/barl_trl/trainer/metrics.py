@@ -95,7 +95,8 @@ class BatchLog(TrainerCallback):
         if generated.given_answers is None:
             pairs = zip(scored.answers, chain.from_iterable(cut_off), strict=True)
             is_lost = fmean(answer is None and is_cut for answer, is_cut in pairs)
-            self._no_answer.append((metrics["no_answer"], is_lost))
+            malformed = [0.0, *trainer._metrics["train"].get("barl/malformed_calls", ())][-1]
+            self._no_answer.append((metrics["no_answer"], is_lost, malformed))
         if local_rollouts.belief.shape[2]:
             metrics["scoring_tokens"] = sum(tokens)
             self._tell_long_lists(scored, generated)
@@ -180,6 +181,8 @@ class BatchLog(TrainerCallback):
         self._training += sum(metrics.get("step_time", [])[-1:])
         if self._training:
             metrics["barl/scoring_share_of_time"].append(self._scoring / self._training)
+        is_over = control.should_training_stop or state.global_step >= state.max_steps
+        control.should_log |= is_over and args.logging_strategy != "no"
 
     def log_table(self, local_rows: list[dict[str, Any]]) -> None:
         """Add BARL's columns to TRL's completions table, and put BARL's weights in `advantage`.

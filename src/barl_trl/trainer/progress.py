@@ -31,7 +31,9 @@ class ProgressRows(TrainerCallback):
             return
         step, of = state.global_step, state.max_steps
         if "train_runtime" in logs:
-            lines = [f"{step} steps in {timedelta(seconds=round(logs['train_runtime']))}"]
+            seconds = timedelta(seconds=round(logs["train_runtime"]))
+            is_done = step == self._first
+            lines = [f"{step} steps " + ("were done before" if is_done else f"in {seconds}")]
         elif "loss" in logs:
             per_step = (time.perf_counter() - self._began) / max(step - self._first, 1)
             left = str(timedelta(seconds=round(per_step * (of - step))))

@@ -138,8 +138,8 @@ def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = Fals
     if left and not (is_own or args.overwrite_output_dir or _is_in(folder, checkpoint)):
         raise ValueError(
             f"output_dir must be new, got {folder} with {', '.join(p.name for p in left[:3])} of "
-            "an earlier run: go on with --resume_from_checkpoint auto, name another folder, or "
-            "delete what the run wrote with --overwrite_output_dir true."
+            'an earlier run: go on with resume_from_checkpoint="auto", name another folder, or '
+            "delete what the run wrote with overwrite_output_dir=True."
         )
     return checkpoint
 
@@ -212,7 +212,7 @@ def _refuse_other_settings(trainer: Any, checkpoint: str) -> None:
     if changed.keys() & _EXACT and not trainer.args.allow_inexact_resume:
         raise ValueError(
             f"settings must be those of {checkpoint} to resume from it exactly, got {texts}: take "
-            "those, or say with --allow_inexact_resume true that it is meant."
+            "those, or say with allow_inexact_resume=True that it is meant."
         )
     if changed:
         kept = "; those of the optimizer stay" * bool(changed.keys() & _OF_OPTIMIZER)
