@@ -263,6 +263,8 @@ def _launch_command(argv: list[str]) -> list[str] | None:
 
 def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> BARLTrainer:
     name: Any = model.model_name_or_path
+    shipped = Path(__file__).parents[1] / "assets" / name
+    name = str(shipped) if shipped.is_dir() and not Path(name).exists() else name
     length: Any = args.max_completion_length
     rewards: Any = [get_reward_func(f, max_completion_length=length) for f in script.reward_funcs]
     remote: Any = {"revision": model.model_revision, "trust_remote_code": args.trust_remote_code}
