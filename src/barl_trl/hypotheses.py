@@ -443,9 +443,7 @@ def given_metrics(given: Sequence[GivenHypotheses | None]) -> dict[str, float]:
     }
 
 
-def no_answer_advice(
-    share: float, cut_off: float, malformed: float = 0.0, *, limit: str
-) -> str | None:
+def no_answer_advice(share: float, cut_off: float, limit: str, malformed: float = 0) -> str | None:
     """Say that more than a fifth of the responses have no answer, and what helps; None if not.
 
     `cut_off` is the share that was cut off before it had one, by the setting `limit`; `malformed`

@@ -74,7 +74,7 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
         if run.is_first and run.grader.extraction == "boxed":
             sizes = [row["num_problems"] for row in rows]
             shares = [fmean([row[n] for row in rows], sizes) for n in ("no_answer", "truncated")]
-            if advice := no_answer_advice(shares[0], min(shares), limit="max_tokens"):
+            if advice := no_answer_advice(shares[0], min(shares), "max_tokens"):
                 run.save(advice=advice)
         if run.agent is None and 5 * sum(calls) > len(calls):
             run.save(advice="responses call tools: name them, or the environment, as in training.")

@@ -236,13 +236,12 @@ def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str
         _must(number >= prompts,
               f"{name} must have the {prompts} rows of a rollout batch, got {number}.")
         first_rows: list[Any] = [*islice(dataset, _LOOKED_AT)]
-        named = {field: getattr(args, field) for field in ("hypotheses_column", "prior_column")}
-        named = {field: column for field, column in named.items() if column is not None}
+        fields = [f for f in ("hypotheses_column", "prior_column") if getattr(args, f) is not None]
         # environments, and a `rollout_func`, may tell the truth
         plays = keywords.get("environment_factory") or keywords.get("rollout_func")
         is_asked = args.credit_for(keywords["reward_funcs"]).needs_truth and not plays
-        named |= {"solution_column": args.solution_column} if is_asked else {}
-        for field, column in named.items():
+        for field in [*fields, *["solution_column"] * is_asked]:
+            column = getattr(args, field)
             _must(column in columns,
                   f"{field} must name a column of {name}, got {column!r}: {[*first]}.")
         _check_truths(args, first_rows, keywords)

@@ -273,8 +273,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
     def credit_for(self, rewards: Sequence[Any]) -> Credit:
         """Return the credit; plain RL needs truths only if a grader is among its rewards."""
         credit = self.own_credit
-        is_read = credit.hypotheses != "none"
-        is_read |= any(isinstance(one, AccuracyReward) for one in rewards)
+        is_read = credit.hypotheses != "none" or any(isinstance(r, AccuracyReward) for r in rewards)
         return credit._replace(needs_truth=credit.needs_truth and is_read)
 
     @property

@@ -103,10 +103,8 @@ class Pushes(TrainerCallback):
 
     def _warn(self, job: Any) -> None:
         if not job.cancelled() and (error := job.exception()):
-            logger.warning(
-                f"a checkpoint was not pushed: {reason(error, self._trainer.args)} Training goes "
-                f"on, and saves in {self._trainer.args.output_dir}."
-            )
+            text = f"a checkpoint was not pushed: {reason(error, self._trainer.args)} Training goes"
+            logger.warning(f"{text} on, and saves in {self._trainer.args.output_dir}.")
 
 
 def write_card(trainer: Any, output_dir: str) -> None:
@@ -136,11 +134,8 @@ def complete_card(trainer: Any) -> None:
     data = {"data set": trainer.train_dataset.info.dataset_name or "given as rows"}
     data |= {name: len(rows) for name, rows in sets.items() if isinstance(rows, Dataset)}
     logged = {name: value for row in trainer.state.log_history for name, value in row.items()}
-    results = {
-        name: f"{value:.4g}"
-        for name, value in logged.items()
-        if value is not None and _RESULT.fullmatch(name)
-    }
+    logged = {n: value for n, value in logged.items() if value is not None and _RESULT.fullmatch(n)}
+    results = {name: f"{value:.4g}" for name, value in logged.items()}
     steps = f"Results after {trainer.state.global_step} steps"
     tables = {"Settings": settings, "Data": data, steps: results}
     path = Path(args.output_dir, "README.md")

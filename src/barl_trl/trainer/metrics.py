@@ -117,7 +117,8 @@ class BatchLog(TrainerCallback):
         trainer._say_once("turns", _turn_advice(trainer, min(counts), max(counts)))
         is_used = trainer._accuracy_rewards or trainer.credit.hypotheses == "rollouts"
         if trainer.reads_boxes and self._no_answer and is_used:
-            said = no_answer_advice(*map(fmean, zip(*self._no_answer, strict=True)), limit=_LIMITS)
+            share, lost, malformed = map(fmean, zip(*self._no_answer, strict=True))
+            said = no_answer_advice(share, lost, _LIMITS, malformed)
             trainer._say_once("barl/no_answer", said)
         self._tell_signs(metrics, signs)
         self.log_table(_table_rows(scored, local_rollouts, weighed))
@@ -263,10 +264,8 @@ def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
     setting = "gain_normalization='joint'" if is_joint else f"credit={name!r}"
     if not (is_joint or name == "delta_belief") or not few < many or many < 2:
         return None
-    return (
-        f"{setting} compares or sums the n-th turns of rollouts, which have {few} to {many}: that "
-        "is biased where the model decides when to stop. Try credit='belief_critic'."
-    )
+    text = f"{setting} compares or sums the n-th turns of rollouts with {few} to {many}: that is"
+    return f"{text} biased where the model decides when to stop. Try credit='belief_critic'."
 
 
 def _means_of_processes(

@@ -68,9 +68,8 @@ def one_writer(folder: Path) -> Iterator[None]:
     try:
         held = FileLock(folder / "_lock", timeout=0).acquire()  # names with `_` are not pushed
     except Timeout:
-        raise ValueError(
-            f"output_dir must have one writer, got {folder}, into which another process writes."
-        ) from None
+        text = f"output_dir must have one writer, got {folder}, into which another process writes."
+        raise ValueError(text) from None
     with held:
         yield
 
@@ -128,10 +127,8 @@ def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = Fals
         is_one = places[-1].name.startswith("checkpoint-") or any(places[-1].glob("rng_state*"))
         checkpoint = str(places[-1]) if is_one else None
     if checkpoint is None and choice not in ("auto", "false"):
-        raise ValueError(
-            "resume_from_checkpoint must be a complete checkpoint, got "
-            f"{'; '.join(faults) or 'none'}: take another, or set allow_inexact_resume."
-        )
+        text = f"be a complete checkpoint, got {'; '.join(faults) or 'none'}: take another, or set"
+        raise ValueError(f"resume_from_checkpoint must {text} allow_inexact_resume.")
     if faults:
         logger.warning(f"not complete: {'; '.join(faults)}. Resuming from {checkpoint}.")
     left = left_in(folder, is_unfinished=choice == "auto")
@@ -173,9 +170,10 @@ def _run_settings(trainer: Any) -> dict[str, Any]:
     """Return the settings that change the trained weights, as JSON values, without secrets."""
     model, rows = trainer.accelerator.unwrap_model(trainer.model), trainer.train_dataset
     adapter = getattr(model, "peft_config", {}).get("default")
+    of_adapter = adapter.to_dict() if adapter else {}
     named = zip(trainer.reward_func_names, trainer.reward_funcs, strict=True)
     others = {
-        **{f"adapter's {n}": value for n, value in (adapter.to_dict() if adapter else {}).items()},
+        **{f"adapter's {n}": sorted(v) if isinstance(v, set) else v for n, v in of_adapter.items()},
         "model": model.config._name_or_path,
         "adapter": adapter and f"{adapter.peft_type} of rank {getattr(adapter, 'r', None)}",
         # the sum of turn rewards, which no setting asks for, joins them with the first batch
@@ -191,11 +189,7 @@ def _run_settings(trainer: Any) -> dict[str, Any]:
     others["weights"] = f"{count:,} in {len(shapes)} tensors ({checksum:08x})"
     settings = trainer.args.to_dict() | others
     settings = {name: value for name, value in settings.items() if not _FREE.fullmatch(name)}
-
-    def as_json(value: Any) -> Any:
-        return sorted(map(str, value)) if isinstance(value, set) else str(value)
-
-    return redacted(json.loads(json.dumps(settings, default=as_json)))
+    return redacted(json.loads(json.dumps(settings, default=str)))
 
 
 def _refuse_other_settings(trainer: Any, checkpoint: str) -> None:
@@ -210,10 +204,8 @@ def _refuse_other_settings(trainer: Any, checkpoint: str) -> None:
     if "weights" in changed:
         raise ValueError(f"the model must be that of {checkpoint}, got other weights: {texts}.")
     if changed.keys() & _EXACT and not trainer.args.allow_inexact_resume:
-        raise ValueError(
-            f"settings must be those of {checkpoint} to resume from it exactly, got {texts}: take "
-            "those, or say with allow_inexact_resume=True that it is meant."
-        )
+        rule = f"settings must be those of {checkpoint} to resume from it exactly"
+        raise ValueError(f"{rule}, got {texts}: take those, or set allow_inexact_resume.")
     if changed:
         kept = "; those of the optimizer stay" * bool(changed.keys() & _OF_OPTIMIZER)
         logger.warning(f"{checkpoint} was trained with other settings: {texts}{kept}.")
@@ -316,8 +308,8 @@ class ResumeMixin(GRPOTrainer):
     @property
     def saved_in(self) -> str:
         """The folder of the model: that of the run, or of a checkpoint where that has none."""
-        folder, step = str(self.args.output_dir), self.state.global_step
-        checkpoint = Path(folder, f"checkpoint-{step}")
+        folder = str(self.args.output_dir)
+        checkpoint = Path(folder, f"checkpoint-{self.state.global_step}")
         is_there = checkpoint.is_dir() or self.control.should_save  # it is about to be
         is_alone = folder == self._own_folder and not any(Path(folder).glob("*model*.safetensors"))
         return str(checkpoint) if is_there and is_alone else folder

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from inspect import isawaitable, signature
 from typing import Any
@@ -164,15 +165,13 @@ class _Episode:
             self.error = f"{self._name} raised {error!r:.300}"
 
     def _read(self, reply: Any) -> tuple[Any, float | None, bool]:
-        try:
+        with suppress(TypeError, ValueError):
             observation, reward, *ends = reply if isinstance(reply, tuple | list) else ()
             ends = ends[:-1] or ends  # gymnasium's last value is `info`
             if 1 <= len(ends) <= 2 and all(one in (True, False) for one in ends):
                 return observation, None if reward is None else float(reward + 0.0), any(ends)
-        except (TypeError, ValueError):
-            pass
-        rule = "must return (text, reward, is_over)"
-        raise ValueError(f"{self._name}.step {rule}, got {reply!r:.80}.")
+        rule = f"{self._name}.step must return (text, reward, is_over)"
+        raise ValueError(f"{rule}, got {reply!r:.80}.")
 
 
 def _longest_context(trainer: Any) -> int:

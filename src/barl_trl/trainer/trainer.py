@@ -248,9 +248,7 @@ class BARLTrainer(ResumeMixin):
             **{name: arguments[name] for name in kwargs},
         )
         if self._is_vlm:
-            raise ValueError(
-                "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
-            )
+            raise ValueError("processing_class must be a tokenizer, got a processor: no images.")
         self.data_collator: Any = Rows
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         hide_methods(self)
@@ -362,10 +360,8 @@ class BARLTrainer(ResumeMixin):
         self._inputs = [row | _fields_of(n, own) for n, row in enumerate(self._inputs)]
         column = self.args.solution_column
         if self.credit.needs_truth and column not in self._inputs[0]:
-            raise ValueError(
-                f"solution_column must name a column of train_dataset, got {column!r}: or let "
-                "environments have solution after reset."
-            )
+            rule = "name a column of train_dataset, or environments have solution after reset"
+            raise ValueError(f"solution_column must {rule}, got {column!r}.")
         columns |= {name: tasks[name] for name in tasks if name == column}
         self._take_turn_rewards(rewards)
         for reward in self._accuracy_rewards:
