@@ -1,6 +1,5 @@
 """A run that is killed and resumed reaches the parameters of an undisturbed one, to the bit."""
 
-import copy
 import json
 import logging
 import multiprocessing
@@ -412,20 +411,15 @@ def test_one_line_names_every_difference_but_of_secrets_and_places(copied, resum
     assert "temperature 1.0 -> 0.5" in line and "logging_steps" not in line
 
 
-def test_an_adapters_other_settings_are_named_and_rewards_of_turns_are_none(
-    tmp_path, model, tokenizer, caplog
-):
-    def train(checkpoint=None, **lora):
+def test_an_adapters_changes_are_named_and_no_rewards_of_turns(tmp_path, tokenizer, caplog):
+    fields = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2}
+    given = {"turn_rewards": lambda steps, **_: [[1.0] * len(one) for one in steps]}
+    first, changed = str(tmp_path / "checkpoint-1"), {"lora_dropout": 0.0, "lora_alpha": 4}
+    for checkpoint, lora in ((None, {}), (first, {}), (first, changed)):
         peft = LoraConfig(target_modules=["q_proj", "v_proj"], **{"lora_dropout": 0.05} | lora)
-        given = {"turn_rewards": lambda steps, **_: [[1.0] * len(one) for one in steps]}
-        args = config(tmp_path, save_strategy="steps", save_steps=1, max_steps=2)
-        made = trainer_of(copy.deepcopy(model), tokenizer, args, peft_config=peft, **given)
-        made.train(checkpoint)
-        return [line for line in caplog.messages if "other settings" in line]
-
-    first = str(tmp_path / "checkpoint-1")
-    assert train() == train(first) == []
-    [line] = train(first, lora_dropout=0.0, lora_alpha=4)
+        model, args = tiny_model(tokenizer), config(tmp_path, **fields)
+        trainer_of(model, tokenizer, args, peft_config=peft, **given).train(checkpoint)
+    [line] = [line for line in caplog.messages if "other settings" in line]
     assert "lora_dropout 0.05 -> 0.0" in line and "lora_alpha 8 -> 4" in line
     assert "rewards" not in line and "target_modules" not in line and "RANK" not in line
 

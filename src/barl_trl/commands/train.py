@@ -282,9 +282,9 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
     }
     # for the user's own functions
     keeps = bool(script.functions) or any("." in name for name in script.reward_funcs)
-    # plain RL needs true answers for environments, and for rewards that take them
+    # plain RL needs those that are named, or that environments or rewards take
     takes = [inspect.signature(get_reward_func(n)).parameters for n in script.reward_funcs]
-    are_read = any("solution" in names for names in takes) or script.functions
+    are_read = script.answer_column or script.functions or any("solution" in one for one in takes)
     are_read = are_read or args.own_credit.hypotheses != "none"
 
     def sets(option: str) -> dict[str, Any]:

@@ -166,7 +166,7 @@ class _Episode:
 
     def _read(self, reply: Any) -> tuple[Any, float | None, bool]:
         with suppress(TypeError, ValueError):
-            observation, reward, *ends = reply if isinstance(reply, tuple | list) else ()
+            observation, reward, *ends = reply
             ends = ends[:-1] or ends  # gymnasium's last value is `info`
             if 1 <= len(ends) <= 2 and all(one in (True, False) for one in ends):
                 return observation, None if reward is None else float(reward + 0.0), any(ends)
