@@ -507,9 +507,7 @@ def base_trainer(model, args, *, conversational=True, **kwargs):
     return BARLTrainer(model, accuracy_reward, args, rows, **kwargs)
 
 
-def test_a_base_models_completions_end_where_its_template_ends_a_message(
-    base_model, tmp_path, caplog
-):
+def test_a_base_models_completions_end_where_a_message_ends(base_model, tmp_path, caplog):
     args = config(tmp_path, max_completion_length=96, eval_strategy="steps", eval_steps=1)
     base = base_trainer(base_model, args, benchmarks={"mine": search_messages(4)})
     base.train()

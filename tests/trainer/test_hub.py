@@ -192,9 +192,7 @@ def run_example(card, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("is_chat", [True, False])
-def test_the_cards_example_reads_a_prompt_of_the_run(
-    make, tmp_path, tokenizer, is_chat, monkeypatch
-):
+def test_the_cards_example_reads_a_prompt(make, tmp_path, tokenizer, is_chat, monkeypatch):
     prompt = [{"role": "user", "content": "1+1?"}] if is_chat else "1+1?"
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.chat_template = CHAT_TEMPLATE if is_chat else None

@@ -68,9 +68,7 @@ def check_weights(output, expected):
     ("baseline", "options"),
     [("step", {}), ("state", {}), ("none", {"turn_gamma": 0.5}), ("step", {"turn_return": "own"})],
 )
-def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functions(
-    tmp_path, baseline, options
-):
+def test_an_environments_rewards_alone_weigh_its_turns(tmp_path, baseline, options):
     trainer = rewarded(tmp_path, credit_baseline=baseline, credit_options=options)
     output = played(trainer, ROWS, PLAYS)
     check_weights(output, weights_by_hand(trainer, REWARDS, [0.0] * 4, baseline, **options))

@@ -154,9 +154,7 @@ def test_without_scores_there_is_no_pass_that_scores_and_no_belief_to_log(credit
         ("reencode", "mean", 0.0, 2.0),
     ],
 )
-def test_every_token_has_the_posterior_weighted_value_of_its_step(
-    make, model, tokenizer, method, reduction, beta, temperature
-):
+def test_the_papers_values(make, model, tokenizer, method, reduction, beta, temperature):
     fields = {"scoring_method": method, "answer_likelihood": reduction, "consistency_beta": beta}
     fields |= {"value_normalization": "none", "plausibility_temperature": temperature}
     likelihood = {"reduction": reduction, "temperature": temperature}
@@ -183,9 +181,7 @@ def test_outcome_reward_is_the_weighted_sum_of_the_reward_functions(make, model,
     by_hand.assert_equal(got, by_hand.weights(model, tokenizer, outcomes=outcomes))
 
 
-def test_what_is_not_the_models_or_behind_the_end_of_the_turn_is_not_weighed(
-    make, tokenizer, expected_weights
-):
+def test_what_others_wrote_or_is_behind_the_end_has_no_weight(make, tokenizer, expected_weights):
     behind = [tokenizer.pad_token_id, tokenizer.eos_token_id]
 
     def rollout_func(prompts, trainer):
