@@ -60,8 +60,8 @@ docs: setup build/example-run/inspect/index.html  ## build the site into build/s
 # The page that docs/inspector.md shows: of three steps of training, seconds.
 build/example-run/inspect/index.html: SHELL := bash
 build/example-run/inspect/index.html: | setup
-	$(BIN)/barl train --config demo-search --model_name_or_path src/barl_trl/assets/tiny-search \
-		--dataset_name examples/search.jsonl --prompt_template $$'{problem}\n' --step_size 12 \
+	$(BIN)/barl train --config demo-search --model_name_or_path tiny-search \
+		--dataset_name examples/search.jsonl --prompt_template $$'{problem}\n' \
 		--max_steps 3 --per_device_train_batch_size 64 --output_dir build/example-run --overwrite_output_dir true
 	$(BIN)/barl inspect build/example-run
 

@@ -443,14 +443,18 @@ def given_metrics(given: Sequence[GivenHypotheses | None]) -> dict[str, float]:
     }
 
 
-def no_answer_advice(share: float, cut_off: float, limit: str) -> str | None:
+def no_answer_advice(share: float, cut_off: float, limit: str, malformed: float = 0) -> str | None:
     """Say that more than a fifth of the responses have no answer, and what helps; None if not.
 
-    `cut_off` is the share that was cut off before it had one, by the setting `limit`.
+    `cut_off` is the share that was cut off before it had one, by the setting `limit`; `malformed`
+    the share whose last turn looks like a call that cannot be read.
     """
     if share <= 0.2:
         return None
     why = f"{100 * cut_off:.0f} % were cut off before they had one. Raise {limit}."
     if cut_off < share / 2:
         why = 'they do not box it. extraction="stated" also reads "the answer is 42" and the like.'
+    if malformed >= share / 2:
+        why = f"{100 * malformed:.0f} % end in a call that cannot be read (barl/malformed_calls): "
+        why += "train the model to write calls first."
     return f"{100 * share:.0f} % of the responses have no answer: {why}"

@@ -37,7 +37,7 @@ def logs(folder):
 def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd):
     secrets = {"hub_token": "hf_canary", "model_init_kwargs": {"token": "hf_canary"}}
     secrets |= {"chat_template_kwargs": {"api_key": "hf_canary"}}
-    path = recipe(system_prompt="Be brief.", disable_tqdm=False, **secrets)
+    path = recipe(system_prompt="Be brief.", disable_tqdm=False, logging_steps=10, **secrets)
     cli.main(["train", "--config", path, "--max_completion_length", "40"])
     log = logs(tmp_path / "out")[0]
     assert "barl/value" in log and log["completions/max_length"] == 40
@@ -46,7 +46,7 @@ def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd
     first, truth, *rows = shown.out.splitlines()[1:6]
     assert r"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSolve" in first
     assert truth.startswith("true answer: ")
-    assert [row.split()[0] for row in rows] == ["step", "1/2", "2/2"]
+    assert [row.split()[0] for row in rows] == ["step", "2/2", "2"]  # the last has a row
     if not torch.accelerator.is_available():
         assert "CPU" in shown.out.splitlines()[0]
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("out/**/*") if path.is_file()}

@@ -443,6 +443,9 @@ def test_calls_up_to_their_limit_are_no_answers_without_a_box(tmp_path, caplog):
     trainer = agent(tmp_path, tools=[look], max_tool_calling_iterations=1)
     played(trainer, ROWS, [[call("look", key=1)] * 2] * 4)
     assert "max_tool_calling_iterations" in caplog.text and "stated" not in caplog.text
+    trainer, _ = agent(tmp_path, tools=[look]), caplog.clear()
+    played(trainer, ROWS, [["<tool_call>\n{look at 12}…"]] * 4)  # cut off, too
+    assert "malformed_calls" in caplog.text and "Raise" not in caplog.text
 
 
 @pytest.mark.parametrize("room", [0, -1], ids=["fits exactly", "does not fit"])
@@ -504,9 +507,7 @@ def base_trainer(model, args, *, conversational=True, **kwargs):
     return BARLTrainer(model, accuracy_reward, args, rows, **kwargs)
 
 
-def test_a_base_models_completions_end_where_its_template_ends_a_message(
-    base_model, tmp_path, caplog
-):
+def test_a_base_models_completions_end_where_a_message_ends(base_model, tmp_path, caplog):
     args = config(tmp_path, max_completion_length=96, eval_strategy="steps", eval_steps=1)
     base = base_trainer(base_model, args, benchmarks={"mine": search_messages(4)})
     base.train()

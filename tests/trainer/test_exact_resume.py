@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig
 from transformers import TrainerCallback
 
 from barl_trl.trainer.resume import clear, find_checkpoint, last_checkpoint, one_writer
@@ -408,6 +409,19 @@ def test_one_line_names_every_difference_but_of_secrets_and_places(copied, resum
     [line] = resume(learning_rate=2e-6, temperature=0.5, credit="rloo", logging_steps=2)
     assert "learning_rate 1e-06 -> 2e-06" in line and "credit barl -> rloo" in line
     assert "temperature 1.0 -> 0.5" in line and "logging_steps" not in line
+
+
+def test_an_adapters_changes_are_named_and_no_rewards_of_turns(tmp_path, tokenizer, caplog):
+    fields = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2}
+    given = {"turn_rewards": lambda steps, **_: [[1.0] * len(one) for one in steps]}
+    first, changed = str(tmp_path / "checkpoint-1"), {"lora_dropout": 0.0, "lora_alpha": 4}
+    for checkpoint, lora in ((None, {}), (first, {}), (first, changed)):
+        peft = LoraConfig(target_modules=["q_proj", "v_proj"], **{"lora_dropout": 0.05} | lora)
+        model, args = tiny_model(tokenizer), config(tmp_path, **fields)
+        trainer_of(model, tokenizer, args, peft_config=peft, **given).train(checkpoint)
+    [line] = [line for line in caplog.messages if "other settings" in line]
+    assert "lora_dropout 0.05 -> 0.0" in line and "lora_alpha 8 -> 4" in line
+    assert "rewards" not in line and "target_modules" not in line and "RANK" not in line
 
 
 @pytest.mark.parametrize(

@@ -192,18 +192,18 @@ def run_example(card, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("is_chat", [True, False])
-def test_the_cards_example_reads_a_prompt_of_the_run(
-    make, tmp_path, tokenizer, is_chat, monkeypatch
-):
+def test_the_cards_example_reads_a_prompt(make, tmp_path, tokenizer, is_chat, monkeypatch):
     prompt = [{"role": "user", "content": "1+1?"}] if is_chat else "1+1?"
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.chat_template = CHAT_TEMPLATE if is_chat else None
     monkeypatch.chdir(tmp_path)
     given = {"train_dataset": Dataset.from_list([{"prompt": prompt, "solution": "2"}] * 2)}
     given |= {"processing_class": tokenizer, "credit": "rloo", "max_completion_length": 4}
+    given |= {"save_strategy": "steps", "save_steps": 1}
     made = make("out", rollout_func=None, **given)
-    made.save_model()
-    made.create_model_card()
+    (made.save_model if is_chat else made.train)()  # which leaves a checkpoint alone
+    if is_chat:
+        made.create_model_card()
     card = (tmp_path / "out" / "README.md").read_text()
     assert "credit `rloo`" in card and repr(prompt) in card
     assert len(run_example(card, tmp_path, monkeypatch)) == 1

@@ -222,8 +222,8 @@ def expected(records, credit="barl", size=4):
         "no_answer": fmean(r["answer"] is None for r in records),
         "outcome_r2": explained(judged),
     }
-    if credit == "rloo":
-        return metrics
+    if credit == "rloo":  # without truths
+        return metrics | dict.fromkeys(("unusable_truths", "no_answer"))
     several = [r for r in judged if len(r["hypotheses"]) > 1]
     wrong = [r for r in records if r["member"]]
     ties = [

@@ -207,11 +207,24 @@ async def waits(self, text=""):
 
 # TextArena's two values, a text, rewards of players, a text for the end, and the end before it
 STEPS = [(True, {}), "yes!", ("", {0: 1.0}, True), ("", 1.0, "False"), ("", False, 0.1)]
-WRONG = [methods(step=lambda self, text, told=told: told) for told in STEPS]
-WRONG += [methods(step=waits), methods(reset=waits), methods(reset=lambda self, secret: None)]
+STEPS += [("", "0.5", True), ("", float, True), None]
+FORMS = [methods(step=lambda self, text, told=told: told) for told in STEPS]
+FORMS += [methods(step=waits), methods(reset=waits)]
 
 
-@pytest.mark.parametrize("environment", WRONG)
+@pytest.mark.parametrize("environment", FORMS)
+def test_what_no_environment_may_return_ends_the_run_whenever_it_comes(tmp_path, environment):
+    environments = [Higher(), environment(), Higher(), Higher()]
+    trainer = talking(tmp_path, environments.pop)
+    trainer.state.global_step = 1
+    with pytest.raises(ValueError, match="Wrong"):
+        played(trainer, ROWS, [["7"]] * 4)
+
+
+RAISING = methods(step=lambda self, text: 1 / 0), methods(reset=lambda self, secret: None)
+
+
+@pytest.mark.parametrize("environment", RAISING)
 def test_environments_that_none_can_play_are_an_error_at_once(tmp_path, environment):
     trainer = talking(tmp_path, environment)
     with pytest.raises(RuntimeError, match="Wrong"):

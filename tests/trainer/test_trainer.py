@@ -60,9 +60,7 @@ def ratios(mode, num_tokens):
 
 
 @pytest.mark.parametrize("mode", [None, "token_truncate", "sequence_mask"])
-def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
-    model, tokenizer, tmp_path, expected_weights, mode
-):
+def test_the_gradient_is_by_hand(model, tokenizer, tmp_path, expected_weights, mode):
     """The ratios are recorded, and the share that the bound changed is logged."""
     settings = {"vllm_importance_sampling_mode": mode, "log_beliefs": True} if mode else {}
     settings |= {"value_normalization": "none", "loss_type": "grpo", "max_grad_norm": 1e9}

@@ -68,9 +68,7 @@ def check_weights(output, expected):
     ("baseline", "options"),
     [("step", {}), ("state", {}), ("none", {"turn_gamma": 0.5}), ("step", {"turn_return": "own"})],
 )
-def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functions(
-    tmp_path, baseline, options
-):
+def test_an_environments_rewards_alone_weigh_its_turns(tmp_path, baseline, options):
     trainer = rewarded(tmp_path, credit_baseline=baseline, credit_options=options)
     output = played(trainer, ROWS, PLAYS)
     check_weights(output, weights_by_hand(trainer, REWARDS, [0.0] * 4, baseline, **options))
@@ -156,6 +154,9 @@ def test_lists_that_cannot_be_used_are_refused_at_first_and_counted_later(tmp_pa
     assert trainer._metrics["train"]["barl/turn_rewards_unusable"] == [2]
     assert "unusable" in trainer._said
     assert [row.any().item() for row in output["advantages"]] == [False, False, False, True]
+    assert "no reward" not in trainer._said
+    played(trainer, ROWS, [[call("look", key=4), "Done."]] * 4)
+    assert "no reward" in trainer._said
 
 
 class Asked(Rewarding):

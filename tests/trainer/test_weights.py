@@ -6,6 +6,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
 from trl import GRPOTrainer
 
 from barl_trl import BARLTrainer
@@ -17,8 +18,9 @@ from barl_trl.trainer.records import FOLDER, read_records
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
 from . import by_hand
-from .rollouts import CASES, COMPLETIONS, given_rollouts, output_of, weights_of
+from .rollouts import CASES, COMPLETIONS, ROWS, given_rollouts, output_of, weights_of
 
+PROMPTS = [{"prompt": row["prompt"]} for row in ROWS]
 GUESS = CASES[1][1]
 CUT_OFF = [GUESS, CASES[6][1]]
 
@@ -110,17 +112,22 @@ def brevity(completions, **_):
     return [None if text == "no idea" else -len(text) / 10 for text in completions]
 
 
-def test_grpo_is_trls(make):
+@pytest.mark.parametrize("truths", ["none", "unusable"])
+def test_grpo_is_trls_and_needs_no_truths(make, truths):
+    rows = [row | {"solution": "9" * 10_000} if truths != "none" else row for row in PROMPTS]
     given = {"credit": "grpo", "optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 1e9}
-    given |= {"reward_funcs": brevity}
+    given |= {"reward_funcs": brevity, "train_dataset": Dataset.from_list(rows[::4])}
+    given |= {"eval_dataset": given["train_dataset"], "per_device_eval_batch_size": 8}
     own, trls = (make(cls=cls, **given) for cls in (BARLTrainer, GRPOTrainer))
-    got = weights_of(own)
-    advantages = output_of(trls)["advantages"].tolist()
+    got = weights_of(own, rows)
+    advantages = output_of(trls, rows)["advantages"].tolist()
     assert advantages[2] == 0
     flat = [[a] * len(row) for a, row in zip(advantages, got, strict=True)]
     by_hand.assert_equal(got, flat, atol=1e-6)
     own.train()
     trls.train()
+    assert not {"barl/unusable_truths", "barl/no_answer"} & own.state.log_history[0].keys()
+    assert own.evaluate()["eval_reward"] == pytest.approx(trls.evaluate()["eval_reward"])
     for parameter, expected in zip(own.model.parameters(), trls.model.parameters(), strict=True):
         torch.testing.assert_close(parameter, expected, atol=1e-6, rtol=0)
 
@@ -147,9 +154,7 @@ def test_without_scores_there_is_no_pass_that_scores_and_no_belief_to_log(credit
         ("reencode", "mean", 0.0, 2.0),
     ],
 )
-def test_every_token_has_the_posterior_weighted_value_of_its_step(
-    make, model, tokenizer, method, reduction, beta, temperature
-):
+def test_the_papers_values(make, model, tokenizer, method, reduction, beta, temperature):
     fields = {"scoring_method": method, "answer_likelihood": reduction, "consistency_beta": beta}
     fields |= {"value_normalization": "none", "plausibility_temperature": temperature}
     likelihood = {"reduction": reduction, "temperature": temperature}
@@ -176,9 +181,7 @@ def test_outcome_reward_is_the_weighted_sum_of_the_reward_functions(make, model,
     by_hand.assert_equal(got, by_hand.weights(model, tokenizer, outcomes=outcomes))
 
 
-def test_what_is_not_the_models_or_behind_the_end_of_the_turn_is_not_weighed(
-    make, tokenizer, expected_weights
-):
+def test_what_others_wrote_or_is_behind_the_end_has_no_weight(make, tokenizer, expected_weights):
     behind = [tokenizer.pad_token_id, tokenizer.eos_token_id]
 
     def rollout_func(prompts, trainer):

@@ -46,75 +46,52 @@ _FUNCTIONS = (
 class ScriptArguments:
     """What `barl train` takes beside [`BARLConfig`] and TRL's `ModelConfig`."""
 
-    dataset_name: str = field(
-        metadata={"help": "Dataset (required): Hub id, or local JSONL, JSON, CSV or parquet."}
-    )
+    # fmt: off
+    dataset_name: str = field(metadata={
+        "help": "Dataset (required): Hub id, or local JSONL, JSON, CSV or parquet."})
     dataset_config: str | None = option(None, "Configuration of a Hub dataset.")
     dataset_train_split: str = option("train", "Split to train on, or a part as `train[100:]`.")
-    dataset_test_split: str | None = option(
-        None,
+    dataset_test_split: str | None = option(None,
         "Split of TRL's own evaluation, which samples as training does, if `eval_strategy` is set. "
-        "None: `test`, or none with `eval_benchmarks`.",
-    )
-    problem_column: str | None = option(
-        None,
+        "None: `test`, or none with `eval_benchmarks`.")
+    problem_column: str | None = option(None,
         "Problems, if not in a usual column: a column, a path into its cells as "
-        "`extra_info.question`, or a text with {columns} in it.",
-    )
-    answer_column: str | None = option(
-        None, "True answers, likewise, for instance `reward_model.ground_truth`."
-    )
+        "`extra_info.question`, or a text with {columns} in it.")
+    answer_column: str | None = option(None,
+        "True answers, likewise, for instance `reward_model.ground_truth`.")
     system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
-    prompt_template: str | None = option(
-        None,
+    prompt_template: str | None = option(None,
         "Prompt for models without a chat template: plain text with `{problem}` in it, such as "
-        "'{problem}\\n' with a line break.",
-    )
-    max_prompt_length: int | None = option(
-        None, "Most tokens of a prompt. Rows with longer prompts are left out and counted."
-    )
-    reward_funcs: list[str] = field(
-        default_factory=lambda: ["accuracy_reward"],
-        metadata={
-            "help": "Reward functions, by name (`accuracy_reward`, `math_verify`, `qwen`, "
-            "`string`, `format_reward`, `think_format_reward`, `get_soft_overlong_punishment`) or "
-            "dotted path. May be `[]` in a recipe where the environment has a reward."
-        },
-    )
-    tools: list[str] = field(
-        default_factory=list, metadata={"help": "Tools that the model may call, by dotted path."}
-    )
-    environment_factory: str | None = option(
-        None, "Environment of an agent: dotted path of its class, or of what makes one."
-    )
-    rollout_func: str | None = option(
-        None, "What makes the rollouts, by dotted path, as `GRPOTrainer` takes it."
-    )
-    observation_likelihood: str | None = option(
-        None, "How likely observations are under each hypothesis: dotted path of a function."
-    )
-    hypothesis_rewards: str | None = option(
-        None, "Which rewards each hypothesis predicts: dotted path of a function."
-    )
-    outcome_under: str | None = option(
-        None, "Outcome reward of an answer under a hypothesis: dotted path of a function."
-    )
-    answer_equivalence: str | None = option(
-        None, "Which answers are one hypothesis: dotted path of a function."
-    )
-    eval_benchmarks: str | None = option(
-        None,
+        "'{problem}\\n' with a line break.")
+    max_prompt_length: int | None = option(None,
+        "Most tokens of a prompt. Rows with longer prompts are left out and counted.")
+    reward_funcs: list[str] = field(default_factory=lambda: ["accuracy_reward"], metadata={
+        "help": "Reward functions, by name (`accuracy_reward`, `math_verify`, `qwen`, `string`, "
+        "`format_reward`, `think_format_reward`, `get_soft_overlong_punishment`) or dotted path. "
+        "May be `[]` in a recipe where the environment has a reward."})
+    tools: list[str] = field(default_factory=list, metadata={
+        "help": "Tools that the model may call, by dotted path."})
+    environment_factory: str | None = option(None,
+        "Environment of an agent: dotted path of its class, or of what makes one.")
+    rollout_func: str | None = option(None,
+        "What makes the rollouts, by dotted path, as `GRPOTrainer` takes it.")
+    observation_likelihood: str | None = option(None,
+        "How likely observations are under each hypothesis: dotted path of a function.")
+    hypothesis_rewards: str | None = option(None,
+        "Which rewards each hypothesis predicts: dotted path of a function.")
+    outcome_under: str | None = option(None,
+        "Outcome reward of an answer under a hypothesis: dotted path of a function.")
+    answer_equivalence: str | None = option(None,
+        "Which answers are one hypothesis: dotted path of a function.")
+    eval_benchmarks: str | None = option(None,
         "Benchmarks that are evaluated greedily every `eval_steps` steps, named as in `barl "
-        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`.",
-    )
-    decontaminate: str | None = option(
-        None, "Evaluation sets whose problems are left out of training, named likewise."
-    )
+        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`.")
+    decontaminate: str | None = option(None,
+        "Evaluation sets whose problems are left out of training, named likewise.")
     deduplicate: bool = option(False, "Leave out rows that repeat the problem of an earlier row.")
-    save_on_interrupt: bool = option(
-        False,
-        "On Ctrl-C or SIGTERM, end the rollout batch and save a checkpoint. A second ends at once.",
-    )
+    save_on_interrupt: bool = option(False,
+        "On Ctrl-C or SIGTERM, end the rollout batch and save a checkpoint. A second ends at once.")
+    # fmt: on
 
     @property
     def functions(self) -> dict[str, Any]:
@@ -130,6 +107,7 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
     template, weights, names = script.prompt_template, args.reward_weights, script.reward_funcs
     is_own_prompt = script.system_prompt != PAPER_SYSTEM_PROMPT
     evaluates, given = args.eval_strategy != "no", vars(model).items()
+    is_usual = args.solution_column == "solution"
     lora = [n for n, v in given if n.startswith("lora_") and v != getattr(ModelConfig, n, None)]
     rules = {
         "model_name_or_path must be a Hub id or a local folder": model.model_name_or_path,
@@ -138,9 +116,7 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
         "eval_strategy must be set with eval_benchmarks": evaluates or not script.eval_benchmarks,
         "prompt_template must contain {problem}": template is None or "{problem}" in template,
         "system_prompt must be left out with prompt_template": not (template and is_own_prompt),
-        "solution_column must be 'solution': name yours with answer_column": (
-            args.solution_column == "solution"
-        ),
+        "solution_column must be 'solution': name yours with answer_column": is_usual,
         f"use_peft must be true with {', '.join(lora)}": model.use_peft or not lora,
         "lora_task_type must be CAUSAL_LM": model.lora_task_type == "CAUSAL_LM",
         f"reward_weights must have one for each of {names}": weights is None
@@ -263,6 +239,8 @@ def _launch_command(argv: list[str]) -> list[str] | None:
 
 def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> BARLTrainer:
     name: Any = model.model_name_or_path
+    shipped = Path(__file__).parents[1] / "assets" / name
+    name = str(shipped) if shipped.is_dir() and not Path(name).exists() else name
     length: Any = args.max_completion_length
     rewards: Any = [get_reward_func(f, max_completion_length=length) for f in script.reward_funcs]
     remote: Any = {"revision": model.model_revision, "trust_remote_code": args.trust_remote_code}
@@ -304,6 +282,10 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
     }
     # for the user's own functions
     keeps = bool(script.functions) or any("." in name for name in script.reward_funcs)
+    # plain RL needs those that are named, or that environments or rewards take
+    takes = [inspect.signature(get_reward_func(n)).parameters for n in script.reward_funcs]
+    are_read = script.answer_column or script.functions or any("solution" in one for one in takes)
+    are_read = are_read or args.own_credit.hypotheses != "none"
 
     def sets(option: str) -> dict[str, Any]:
         named = parse_benchmarks(vars(script)[option], option)
@@ -323,7 +305,7 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
             # the first process looks, and reports, for all of a launch
             most_parsed=MOST_PARSED if args.process_index == 0 else 0,
             keep_columns=keeps or bool(args.hypotheses_column),
-            keep_unanswered=not args.own_credit.needs_truth,
+            keep_unanswered=not (args.own_credit.needs_truth and are_read),
             **selection,
             **prompt,
         )
@@ -333,12 +315,11 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
         return with_short_prompts(dataset, tokenizer, script.max_prompt_length, **options)
 
     def rows(benchmark: Any) -> Dataset:  # with long prompts, too: all of its problems count
-        return Dataset.from_list(
-            [
-                {**columns, "prompt": make_prompt(text, **prompt), "solution": solution}
-                for _, text, solution, columns in benchmark.problems
-            ]
-        )
+        problems = [
+            {**columns, "prompt": make_prompt(text, **prompt), "solution": solution}
+            for _, text, solution, columns in benchmark.problems
+        ]
+        return Dataset.from_list(problems)
 
     test_split = script.dataset_test_split or (None if script.eval_benchmarks else "test")
     return {

@@ -236,14 +236,12 @@ def _check_dataset(name: str, dataset: Any, args: BARLConfig, keywords: dict[str
         _must(number >= prompts,
               f"{name} must have the {prompts} rows of a rollout batch, got {number}.")
         first_rows: list[Any] = [*islice(dataset, _LOOKED_AT)]
-        named = {field: getattr(args, field) for field in ("hypotheses_column", "prior_column")}
-        named = {field: column for field, column in named.items() if column is not None}
+        fields = [f for f in ("hypotheses_column", "prior_column") if getattr(args, f) is not None]
         # environments, and a `rollout_func`, may tell the truth
         plays = keywords.get("environment_factory") or keywords.get("rollout_func")
-        is_plain = args.own_credit.hypotheses == "none" and keywords["turn_rewards"]
-        is_asked = args.own_credit.needs_truth and not (plays or is_plain)
-        named |= {"solution_column": args.solution_column} if is_asked else {}
-        for field, column in named.items():
+        is_asked = args.credit_for(keywords["reward_funcs"]).needs_truth and not plays
+        for field in [*fields, *["solution_column"] * is_asked]:
+            column = getattr(args, field)
             _must(column in columns,
                   f"{field} must name a column of {name}, got {column!r}: {[*first]}.")
         _check_truths(args, first_rows, keywords)
@@ -296,15 +294,14 @@ def _check_signatures(columns: set[str], solution: str, keywords: dict[str, Any]
 
 def _check_truths(args: BARLConfig, rows: Sequence[Any], keywords: dict[str, Any]) -> None:
     """Refuse true answers that are missing, or that the grader does not read."""
-    column, credit = args.solution_column, args.own_credit
-    if not credit.needs_truth or column not in rows[0]:
+    column, rewards = args.solution_column, keywords["reward_funcs"]
+    if not args.credit_for(rewards).needs_truth or column not in rows[0]:
         return
     usable = [*filter(is_truth, (truth_answer(row[column]) for row in rows))]
     _must(2 * len(usable) >= len(rows),
           f"solution_column must hold true answers, got {column!r}, which has {len(usable)} usable "
           f"ones in the first {len(rows)} rows. `barl data check` lists the rows of a file.")
-    accuracy = [one for one in keywords["reward_funcs"] if isinstance(one, AccuracyReward)]
-    graders = [reward.grader.name for reward in accuracy]
+    graders = [one.grader.name for one in rewards if isinstance(one, AccuracyReward)]
     is_default = not graders and keywords.get("answer_equivalence") is None
     if is_default or "math_verify" in graders:
         unread = unreadable(usable, _LOOKED_AT)

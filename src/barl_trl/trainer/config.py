@@ -4,7 +4,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass, field, fields
 from inspect import Parameter
 from numbers import Real
@@ -16,6 +16,7 @@ from trl import GRPOConfig
 from ..credit.registry import CREDITS, Credit, find_credit
 from ..graders.extraction import Extraction
 from ..plausibility.elicitation import DEFAULT_ELICITATION
+from ..rewards import AccuracyReward
 from .contract import check_versions
 from .hub import limit_waiting
 from .redaction import RedactedArguments
@@ -268,6 +269,12 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         if self.credit == "belief_critic" and self.belief != "model":
             changed["replaces_outcome"] = True
         return credit._replace(**changed)
+
+    def credit_for(self, rewards: Sequence[Any]) -> Credit:
+        """Return the credit; plain RL needs truths only if a grader is among its rewards."""
+        credit = self.own_credit
+        is_read = credit.hypotheses != "none" or any(isinstance(r, AccuracyReward) for r in rewards)
+        return credit._replace(needs_truth=credit.needs_truth and is_read)
 
     @property
     def scores_answers(self) -> bool:

@@ -1,5 +1,6 @@
 """What the Hub gets: the model card with an example, settings and results; and pushes that fail."""
 
+import logging
 import os
 import re
 import sys
@@ -11,7 +12,6 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-from accelerate.logging import get_logger
 from datasets import Dataset
 from huggingface_hub import ModelCard, get_session, get_token, set_client_factory
 from huggingface_hub.errors import OfflineModeIsEnabled
@@ -24,7 +24,7 @@ from trl import GRPOConfig
 from .records import FOLDER
 from .redaction import redacted
 
-logger = get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 _SETTINGS = ("credit", "step_size", "consistency_beta", "num_generations", "generation_batch_size")
 _SETTINGS += ("max_completion_length", "temperature", "learning_rate", "beta", "loss_type", "seed")
@@ -103,10 +103,8 @@ class Pushes(TrainerCallback):
 
     def _warn(self, job: Any) -> None:
         if not job.cancelled() and (error := job.exception()):
-            logger.warning(
-                f"a checkpoint was not pushed: {reason(error, self._trainer.args)} Training goes "
-                f"on, and saves in {self._trainer.args.output_dir}."
-            )
+            text = f"a checkpoint was not pushed: {reason(error, self._trainer.args)} Training goes"
+            logger.warning(f"{text} on, and saves in {self._trainer.args.output_dir}.")
 
 
 def write_card(trainer: Any, output_dir: str) -> None:
@@ -136,11 +134,8 @@ def complete_card(trainer: Any) -> None:
     data = {"data set": trainer.train_dataset.info.dataset_name or "given as rows"}
     data |= {name: len(rows) for name, rows in sets.items() if isinstance(rows, Dataset)}
     logged = {name: value for row in trainer.state.log_history for name, value in row.items()}
-    results = {
-        name: f"{value:.4g}"
-        for name, value in logged.items()
-        if value is not None and _RESULT.fullmatch(name)
-    }
+    logged = {n: value for n, value in logged.items() if value is not None and _RESULT.fullmatch(n)}
+    results = {name: f"{value:.4g}" for name, value in logged.items()}
     steps = f"Results after {trainer.state.global_step} steps"
     tables = {"Settings": settings, "Data": data, steps: results}
     path = Path(args.output_dir, "README.md")
@@ -164,10 +159,10 @@ def _example(trainer: Any) -> dict[str, Any]:
     """Return what the card's code needs to load the model, and to read a prompt of the run."""
     args, rows = trainer.args, trainer.train_dataset
     row = rows[0] if isinstance(rows, Dataset) else (trainer._inputs or [{"prompt": ""}])[0]
-    folder = os.path.relpath(args.output_dir)
+    folder = os.path.relpath(trainer.saved_in)
     is_adapter = isinstance(trainer.accelerator.unwrap_model(trainer.model), PeftModel)
     return {
-        "name": trainer.hub_model_id or (args.output_dir if ".." in folder else folder),
+        "name": trainer.hub_model_id or (trainer.saved_in if ".." in folder else folder),
         "auto": ("peft", "AutoPeftModel") if is_adapter else ("transformers", "AutoModel"),
         "remote": ", trust_remote_code=True" * bool(args.trust_remote_code),
         "prompt": pformat(row["prompt"], width=100, sort_dicts=False),

@@ -95,12 +95,15 @@ class BatchLog(TrainerCallback):
         if generated.given_answers is None:
             pairs = zip(scored.answers, chain.from_iterable(cut_off), strict=True)
             is_lost = fmean(answer is None and is_cut for answer, is_cut in pairs)
-            self._no_answer.append((metrics["no_answer"], is_lost))
+            malformed = [0.0, *trainer._metrics["train"].get("barl/malformed_calls", ())][-1]
+            self._no_answer.append((metrics["no_answer"], is_lost, malformed))
         if local_rollouts.belief.shape[2]:
             metrics["scoring_tokens"] = sum(tokens)
             self._tell_long_lists(scored, generated)
         else:
-            metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
+            are_there = generated.given_answers is not None or metrics["unusable_truths"] < 1
+            are_there |= trainer.credit.needs_truth or trainer.credit.hypotheses != "none"
+            metrics = {n: metrics[n] for n in ("unusable_truths", "no_answer") if are_there}
         metrics |= {} if scored.given is None else given_metrics(scored.given)
         metrics |= _means_of_processes(trainer, batch, local_rollouts, weighed)
         if not trainer.credit.needs_truth:
@@ -114,7 +117,8 @@ class BatchLog(TrainerCallback):
         trainer._say_once("turns", _turn_advice(trainer, min(counts), max(counts)))
         is_used = trainer._accuracy_rewards or trainer.credit.hypotheses == "rollouts"
         if trainer.reads_boxes and self._no_answer and is_used:
-            said = no_answer_advice(*map(fmean, zip(*self._no_answer, strict=True)), limit=_LIMITS)
+            share, lost, malformed = map(fmean, zip(*self._no_answer, strict=True))
+            said = no_answer_advice(share, lost, _LIMITS, malformed)
             trainer._say_once("barl/no_answer", said)
         self._tell_signs(metrics, signs)
         self.log_table(_table_rows(scored, local_rollouts, weighed))
@@ -141,9 +145,12 @@ class BatchLog(TrainerCallback):
             ValueError: A reward is infinite in the first step.
         """
         trainer, is_infinite = self._trainer, rewards.isinf()
-        if rewards.isnan().all() and trainer.credit.needs_truth:
-            text = f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned "
-            trainer._say_once("no reward", f"{text}NaN or None for each, and nothing is learned.")
+        is_needed = trainer.credit.needs_truth or trainer.credit.hypotheses == "none"
+        if is_needed and rewards[:, (~trainer._is_return).to(rewards.device)].isnan().all():
+            of_turns = trainer._generated.turn_rewards or ()
+            if not any(gather_object([reward == reward for row in of_turns for reward in row])):
+                text = f"no rollout of a batch of {len(rewards)} has a reward: all are NaN or None"
+                trainer._say_once("no reward", f"{text}, and nothing is learned.")
         if not is_infinite.any():
             return rewards
         if not trainer.state.global_step:
@@ -175,6 +182,8 @@ class BatchLog(TrainerCallback):
         self._training += sum(metrics.get("step_time", [])[-1:])
         if self._training:
             metrics["barl/scoring_share_of_time"].append(self._scoring / self._training)
+        is_over = control.should_training_stop or state.global_step >= state.max_steps
+        control.should_log |= is_over and args.logging_strategy != "no"
 
     def log_table(self, local_rows: list[dict[str, Any]]) -> None:
         """Add BARL's columns to TRL's completions table, and put BARL's weights in `advantage`.
@@ -255,10 +264,8 @@ def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
     setting = "gain_normalization='joint'" if is_joint else f"credit={name!r}"
     if not (is_joint or name == "delta_belief") or not few < many or many < 2:
         return None
-    return (
-        f"{setting} compares or sums the n-th turns of rollouts, which have {few} to {many}: that "
-        "is biased where the model decides when to stop. Try credit='belief_critic'."
-    )
+    text = f"{setting} compares or sums the n-th turns of rollouts with {few} to {many}: that is"
+    return f"{text} biased where the model decides when to stop. Try credit='belief_critic'."
 
 
 def _means_of_processes(

@@ -31,7 +31,8 @@ class ProgressRows(TrainerCallback):
             return
         step, of = state.global_step, state.max_steps
         if "train_runtime" in logs:
-            lines = [f"{step} steps in {timedelta(seconds=round(logs['train_runtime']))}"]
+            took = timedelta(seconds=round(logs["train_runtime"]))
+            lines = [f"{step} steps in {took}" if step > self._first else "All was done before."]
         elif "loss" in logs:
             per_step = (time.perf_counter() - self._began) / max(step - self._first, 1)
             left = str(timedelta(seconds=round(per_step * (of - step))))

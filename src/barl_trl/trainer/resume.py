@@ -7,6 +7,7 @@ transformers and TRL save it has the moving reference of `sync_ref_model` and, w
 
 import hashlib
 import json
+import logging
 import math
 import os
 import re
@@ -19,7 +20,7 @@ from typing import Any
 from zlib import crc32
 
 import torch
-from accelerate.logging import get_logger
+from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset
 from filelock import FileLock, Timeout
@@ -30,8 +31,10 @@ from trl import GRPOTrainer
 from .hub import Pushes
 from .records import FOLDER
 from .redaction import redacted
+from .turn_rewards import TurnReturn
 
-logger = get_logger(__name__)
+logger = logging.getLogger(__name__)
+logger.addFilter(lambda _: PartialState().is_main_process)
 
 _END = "complete.json"
 _RESULTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin")
@@ -42,6 +45,7 @@ _FREE = re.compile(
     r"|(overwrite_)?output_dir|resume_from_checkpoint|allow_inexact_resume|run_name|project|debug"
     r"|prompts_per_rollout_batch|rollouts_per_optimizer_step|num_completions_to_print|deepspeed"
     r"|.*_eval(_.*)?|load_best_.*|.*_best_model|disable_tqdm|local_rank|scoring_max_tokens"
+    r"|adapter's (base_model_name_or_path|revision|inference_mode|auto_mapping|peft_version)"
 )
 """Settings that do not change the trained weights, or only set others, which are compared."""
 _EXACT = {
@@ -64,9 +68,8 @@ def one_writer(folder: Path) -> Iterator[None]:
     try:
         held = FileLock(folder / "_lock", timeout=0).acquire()  # names with `_` are not pushed
     except Timeout:
-        raise ValueError(
-            f"output_dir must have one writer, got {folder}, into which another process writes."
-        ) from None
+        text = f"output_dir must have one writer, got {folder}, into which another process writes."
+        raise ValueError(text) from None
     with held:
         yield
 
@@ -124,18 +127,16 @@ def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = Fals
         is_one = places[-1].name.startswith("checkpoint-") or any(places[-1].glob("rng_state*"))
         checkpoint = str(places[-1]) if is_one else None
     if checkpoint is None and choice not in ("auto", "false"):
-        raise ValueError(
-            "resume_from_checkpoint must be a complete checkpoint, got "
-            f"{'; '.join(faults) or 'none'}: take another, or set allow_inexact_resume."
-        )
+        text = f"be a complete checkpoint, got {'; '.join(faults) or 'none'}: take another, or set"
+        raise ValueError(f"resume_from_checkpoint must {text} allow_inexact_resume.")
     if faults:
         logger.warning(f"not complete: {'; '.join(faults)}. Resuming from {checkpoint}.")
     left = left_in(folder, is_unfinished=choice == "auto")
     if left and not (is_own or args.overwrite_output_dir or _is_in(folder, checkpoint)):
         raise ValueError(
             f"output_dir must be new, got {folder} with {', '.join(p.name for p in left[:3])} of "
-            "an earlier run: go on with --resume_from_checkpoint auto, name another folder, or "
-            "delete what the run wrote with --overwrite_output_dir true."
+            'an earlier run: go on with resume_from_checkpoint="auto", name another folder, or '
+            "delete what the run wrote with overwrite_output_dir=True."
         )
     return checkpoint
 
@@ -169,10 +170,14 @@ def _run_settings(trainer: Any) -> dict[str, Any]:
     """Return the settings that change the trained weights, as JSON values, without secrets."""
     model, rows = trainer.accelerator.unwrap_model(trainer.model), trainer.train_dataset
     adapter = getattr(model, "peft_config", {}).get("default")
+    of_adapter = adapter.to_dict() if adapter else {}
+    named = zip(trainer.reward_func_names, trainer.reward_funcs, strict=True)
     others = {
+        **{f"adapter's {n}": sorted(v) if isinstance(v, set) else v for n, v in of_adapter.items()},
         "model": model.config._name_or_path,
         "adapter": adapter and f"{adapter.peft_type} of rank {getattr(adapter, 'r', None)}",
-        "rewards": trainer.reward_func_names,
+        # the sum of turn rewards, which no setting asks for, joins them with the first batch
+        "rewards": [name for name, reward in named if not isinstance(reward, TurnReturn)],
         "processes": trainer.args.world_size,
     }
     if isinstance(rows, Dataset):  # the rows of a stream are not known
@@ -199,10 +204,8 @@ def _refuse_other_settings(trainer: Any, checkpoint: str) -> None:
     if "weights" in changed:
         raise ValueError(f"the model must be that of {checkpoint}, got other weights: {texts}.")
     if changed.keys() & _EXACT and not trainer.args.allow_inexact_resume:
-        raise ValueError(
-            f"settings must be those of {checkpoint} to resume from it exactly, got {texts}: take "
-            "those, or say with --allow_inexact_resume true that it is meant."
-        )
+        rule = f"settings must be those of {checkpoint} to resume from it exactly"
+        raise ValueError(f"{rule}, got {texts}: take those, or set allow_inexact_resume.")
     if changed:
         kept = "; those of the optimizer stay" * bool(changed.keys() & _OF_OPTIMIZER)
         logger.warning(f"{checkpoint} was trained with other settings: {texts}{kept}.")
@@ -302,6 +305,15 @@ class ResumeMixin(GRPOTrainer):
         """Whether nothing is left to be trained on in the current rollouts."""
         return self._step % (self.args.steps_per_generation * self.num_iterations) == 0
 
+    @property
+    def saved_in(self) -> str:
+        """The folder of the model: that of the run, or of a checkpoint where that has none."""
+        folder = str(self.args.output_dir)
+        checkpoint = Path(folder, f"checkpoint-{self.state.global_step}")
+        is_there = checkpoint.is_dir() or self.control.should_save  # it is about to be
+        is_alone = folder == self._own_folder and not any(Path(folder).glob("*model*.safetensors"))
+        return str(checkpoint) if is_there and is_alone else folder
+
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
         if not any(one.requires_grad for one in self.model.parameters()):
             raise ValueError("model must have weights to train: adapters take is_trainable=True.")
@@ -317,6 +329,8 @@ class ResumeMixin(GRPOTrainer):
                 self.args.save_total_limit = self.args.shown.pop("save_total_limit")
         if self.saves_and_stops.has_stopped and not self.saves_and_stops.is_saved:
             raise SystemExit("training ended: what launched this process has ended.")
+        if self.saved_in != self.args.output_dir:
+            self.accelerator.print(f"The trained model is in {self.saved_in}.")
         return output
 
     def _claim(self, held: ExitStack, resume: str | bool | None) -> str | None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from inspect import isawaitable, signature
 from typing import Any
@@ -27,8 +28,9 @@ def text_rollouts(
 
     All rollouts of a process take their turns together. An episode also ends after `max_turns`,
     when a turn does not end, or no token is left. An environment that raises ends its own rollout
-    and is not used again (`barl/environment_errors`). If all of the first batch raise, so does this
-    function. What environments tell reaches [`BARLTrainer`] as that of `environment_factory` does.
+    and is not used again (`barl/environment_errors`). This function raises if all of the first
+    batch do, or if one returns something else than the above. What environments tell reaches
+    [`BARLTrainer`] as that of `environment_factory` does.
 
     Example:
         >>> trainer = BARLTrainer(
@@ -106,10 +108,13 @@ class _Episode:
         self.rewards: list[float | None] = []
         self.heard: list[str] = []
         self.is_over, self.error = False, ""
+        self._name = type(environment).__name__
         takes = signature(environment.reset).parameters
         takes_all = any(one.kind is one.VAR_KEYWORD for one in takes.values())
         taken = {name: row[name] for name in row if takes_all or name in takes}
         told = self._asked(lambda: environment.reset(**taken))
+        if isawaitable(told):
+            raise ValueError(f"{self._name}.reset must not be async.")
         text = self._text(told[0] if isinstance(told, tuple) else told)
         if isinstance(prompt, str):
             self.prompt = prompt + text
@@ -129,8 +134,8 @@ class _Episode:
             return
         text = trainer._tokenizer.decode(said, skip_special_tokens=True)
         text = text.rpartition(THOUGHT_END)[2].partition(THOUGHT_START)[0]
-        reply = self._asked(lambda: _read(self.environment.step(text)))
-        observation, reward, is_over = reply or (None, None, True)
+        reply = self._asked(lambda: self.environment.step(text))
+        observation, reward, is_over = (None, None, True) if self.error else self._read(reply)
         self.rewards.append(reward)
         if is_over or is_last:
             self.is_over = True
@@ -150,27 +155,23 @@ class _Episode:
         self.logprobs += (logprobs or [])[: len(ids)]
 
     def _text(self, told: Any) -> str:
-        return "" if told is None else heard(self._trainer, told, type(self.environment).__name__)
+        return "" if told is None else heard(self._trainer, told, self._name)
 
     def _asked(self, call: Callable[[], Any]) -> Any:
         """Return what the environment says; where it raises, the episode ends behind this turn."""
         try:
-            reply = guarded(call)()
-            if isawaitable(reply):
-                raise TypeError("reset must not be async")
-            return reply
+            return guarded(call)()
         except Exception as error:
-            self.error = f"{type(self.environment).__name__} raised {error!r:.300}"
-            return None
+            self.error = f"{self._name} raised {error!r:.300}"
 
-
-def _read(reply: Any) -> tuple[Any, float | None, bool]:
-    is_right = isinstance(reply, tuple | list) and 3 <= len(reply) <= 5
-    observation, reward, *ends = reply if is_right else (None, None, None)
-    ends = ends[:-1] or ends  # gymnasium's last value is `info`
-    if any(one not in (True, False) for one in ends):
-        raise TypeError(f"step must return (text, reward, is_over), got {reply!r:.80}")
-    return observation, None if reward is None else float(reward), any(ends)
+    def _read(self, reply: Any) -> tuple[Any, float | None, bool]:
+        with suppress(TypeError, ValueError):
+            observation, reward, *ends = reply
+            ends = ends[:-1] or ends  # gymnasium's last value is `info`
+            if 1 <= len(ends) <= 2 and all(one in (True, False) for one in ends):
+                return observation, None if reward is None else float(reward + 0.0), any(ends)
+        rule = f"{self._name}.step must return (text, reward, is_over)"
+        raise ValueError(f"{rule}, got {reply!r:.80}.")
 
 
 def _longest_context(trainer: Any) -> int:

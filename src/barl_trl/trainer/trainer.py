@@ -236,10 +236,7 @@ class BARLTrainer(ResumeMixin):
         if self.benchmarks and eval_dataset is None:
             eval_dataset = {}  # `Trainer` refuses to evaluate without a data set
         self._choose_judge(rewards, args)
-        self.credit = args.own_credit
-        has_truths = args.solution_column in next(iter(train_dataset or ()), {})
-        if self.credit.hypotheses == "none" and not has_truths:  # plain RL, as TRL has it
-            self.credit = self.credit._replace(needs_truth=False)
+        self.credit = args.credit_for(rewards)
         self._turn_return = TurnReturn()
         super().__init__(
             os.fspath(model) if isinstance(model, os.PathLike) else model,
@@ -251,9 +248,7 @@ class BARLTrainer(ResumeMixin):
             **{name: arguments[name] for name in kwargs},
         )
         if self._is_vlm:
-            raise ValueError(
-                "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
-            )
+            raise ValueError("processing_class must be a tokenizer, got a processor: no images.")
         self.data_collator: Any = Rows
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         hide_methods(self)
@@ -365,10 +360,8 @@ class BARLTrainer(ResumeMixin):
         self._inputs = [row | _fields_of(n, own) for n, row in enumerate(self._inputs)]
         column = self.args.solution_column
         if self.credit.needs_truth and column not in self._inputs[0]:
-            raise ValueError(
-                f"solution_column must name a column of train_dataset, got {column!r}: or let "
-                "environments have solution after reset."
-            )
+            rule = "name a column of train_dataset, or environments have solution after reset"
+            raise ValueError(f"solution_column must {rule}, got {column!r}.")
         columns |= {name: tasks[name] for name in tasks if name == column}
         self._take_turn_rewards(rewards)
         for reward in self._accuracy_rewards:
@@ -448,7 +441,7 @@ class BARLTrainer(ResumeMixin):
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         # that all rewards of a rollout are None is no mistake if no outcome is needed
         trl_logger = logging.getLogger("trl.trainer.grpo_trainer")
-        if not self.credit.needs_truth:
+        if not self.credit.needs_truth and self.credit.hypotheses != "none":
             trl_logger.addFilter(_is_no_missing_reward)
         try:
             rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
