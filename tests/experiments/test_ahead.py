@@ -122,3 +122,6 @@ def test_the_value_of_a_question_is_unbiased_with_the_policys_own_value():
     found = ahead.expected_value(scored(told(PLAYS)), ahead._last[0], own).tolist()
     pairs = zip(found, PLAYS, strict=True)
     assert error([[*q[: len(heard)], beliefs[-1][i]] for q, (beliefs, heard, i) in pairs]) < 1e-12
+    values, closing = ahead.value.function(scored(told(PLAYS)))  # the last turn is taken to answer
+    for row, end, (beliefs, heard, i) in zip(values, closing, PLAYS, strict=True):
+        assert end == pytest.approx(beliefs[-1][i]) and (not heard or row[len(heard) - 1] == end)

@@ -12,13 +12,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import timedelta
-from pathlib import Path
 
 import pytest
-import torch.multiprocessing
 import yaml
-from torch import distributed
 from torch.utils.data import DataLoader
 
 from barl_trl.graders import GRADERS, grader, verify
@@ -41,9 +37,6 @@ def in_thread(work: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
-
-
-# A comparison is limited
 
 
 def test_a_hang_on_another_thread_is_a_timeout_and_leaves_this_one_running(pool):
@@ -102,9 +95,6 @@ def test_when_its_time_is_over_nothing_is_compared_nor_remembered():
         assert verify("x+y", "y+x")
 
 
-# How many there are
-
-
 def test_eight_threads_share_two_processes_and_each_gets_its_own_outcome(own_processes):
     pool = ProcessPool(size=2, cpu_seconds=1, wall_seconds=60)
     answers = {f"{n}/7": ("equal" if n % 3 else "different") for n in range(1, 24)}
@@ -127,16 +117,6 @@ def test_eight_threads_share_two_processes_and_each_gets_its_own_outcome(own_pro
     assert own_processes() == []
 
 
-def test_a_start_is_one_process_which_then_compares(own_processes):
-    pool = ProcessPool(size=2)
-    pool.start()
-    pool.start()
-    (first,) = own_processes()
-    assert pool("1/2", "0.5") == "equal"
-    assert [process.pid for process in pool._idle] == [first.pid]
-    pool.close()
-
-
 def test_a_process_that_cannot_start_is_an_error_before_training(monkeypatch):
     monkeypatch.setattr(grader, "compare", ProcessPool())
     monkeypatch.setattr(sys, "executable", "/bin/false")
@@ -155,9 +135,6 @@ def test_importing_the_graders_starts_no_process_and_imports_no_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("[]\n", "")
-
-
-# Nobody is left behind
 
 
 def ctrl_c(process: subprocess.Popen) -> None:
@@ -258,27 +235,6 @@ def test_from_a_worker_of_a_data_loader(fresh_graders, others_leave_none):
     # A daemonic process: multiprocessing refuses to start children there.
     loader = DataLoader(CALLS, batch_size=None, collate_fn=call, num_workers=1, timeout=120)
     assert list(loader) == EXPECTED
-
-
-def judge_half(rank: int, folder: Path) -> None:
-    meeting_point, patience = f"file://{folder / 'meeting'}", timedelta(seconds=120)
-    distributed.init_process_group(
-        "gloo", init_method=meeting_point, rank=rank, world_size=2, timeout=patience
-    )
-    halves = [None, None]
-    distributed.all_gather_object(halves, [call(arguments) for arguments in CALLS[rank::2]])
-    (folder / str(rank)).write_text(json.dumps(halves))
-    distributed.destroy_process_group()
-
-
-def test_from_two_processes_that_judge_half_each_and_share(
-    tmp_path, fresh_graders, others_leave_none
-):
-    # Forked: torch has been imported already.
-    torch.multiprocessing.start_processes(judge_half, (tmp_path,), nprocs=2, start_method="fork")
-    for rank in "01":
-        halves = json.loads((tmp_path / rank).read_text())
-        assert halves == [EXPECTED[0::2], EXPECTED[1::2]]
 
 
 # The child's end
