@@ -26,9 +26,9 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
             subtracts the mean of those at all of their steps that begin in the same state, whenever
             that is, as the groups of arXiv 2505.10978 do. `"belief"` subtracts a fit to the values
             of the batch's other prompts, by [`fitted_critic`] on [`belief_features`]. Where none
-            has such a step, and with one prompt, these subtract what `"leave_one_out"` does. The
-            end of the turn has the baseline of the last step, which might have gone on; without
-            any step it counts as the first one. So no baseline depends on what was chosen.
+            has such a step, and with one prompt, these subtract what `"leave_one_out"` does. With
+            these three, the end of a rollout has the baseline of its last step, and counts as the
+            first step if there is none: going on has the same baseline as ending.
 
     Returns:
         Values; 0 in padding and where a rollout is not judged.
@@ -77,7 +77,7 @@ def _of_others(
     exists: Bool[Tensor, "batch *rest"],
     rollouts: ScoredRollouts,
 ) -> tuple[Float[Tensor, "batch *rest"], Float[Tensor, "batch *rest"]]:
-    """Return, for each value, the mean of those that its group has elsewhere, and their number."""
+    """Return the mean over the group's other rollouts at the same place, and their number."""
     weights = exists.to(values.dtype)
     others = group_sums(weights, rollouts.groups) - weights
     total = group_sums(values * weights, rollouts.groups) - values * weights

@@ -189,7 +189,7 @@ def last_observation(steps: list[Step]) -> Hashable:
 
 
 def numbers_of_states(steps: Sequence[list[Step]], state_key: StateKey | None) -> list[list[int]]:
-    """Return a number for the state in which each step of each rollout begins, or without any one.
+    """Return numbers for the states in which each rollout's steps begin, or of its first state.
 
     Equal keys have equal numbers, on all processes.
     """
