@@ -229,13 +229,16 @@ AGENTS_OF = {
 
 
 @pytest.mark.parametrize("agent", AGENTS_OF.values(), ids=AGENTS_OF.keys())
-def test_agents_of_a_recipe(folder, tmp_path, monkeypatch, recipe, agent):
+def test_agents_of_a_recipe(folder, tmp_path, monkeypatch, recipe, agent, capfd):
     monkeypatch.chdir(folder)
     files = {"model_name_or_path": str(folder), "dataset_name": str(folder / "rows.jsonl")}
     turns = {"max_completion_length": 200, "max_tool_calling_iterations": 2, "max_steps": 1}
     path = recipe(**files, **turns, system_prompt=None, save_strategy="no", **agent)
     cli.main(["train", "--config", path])
     log = next(one for one in logs(tmp_path / "out") if "reward" in one)
+    shown = capfd.readouterr().out
+    for title in ("truth mass", "turn reward"):
+        assert (title in shown) == (f"barl/{title.replace(' ', '_')}" in log)
     evaluated = any("eval_games/accuracy" in one for one in logs(tmp_path / "out"))
     assert evaluated == ("eval_benchmarks" in agent)
     assert log["barl/turns_per_rollout"] > 1

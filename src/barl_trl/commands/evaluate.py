@@ -14,7 +14,7 @@ from ..evaluation.templates import TEMPLATES
 from ..graders import GRADERS
 from ..graders.extraction import Extraction
 from ..trainer.config import option
-from .recipes import RecipeParser, refuse_broken
+from .recipes import RecipeParser, model_of, refuse_broken
 
 _COUNTS = ("num_samples", "max_tokens", "batch_size", "limit", "max_tool_calling_iterations")
 
@@ -85,6 +85,7 @@ class EvaluateArguments:
     )
 
     def __post_init__(self):
+        self.model = model_of(self.model)
         self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
         for name in ("model_init_kwargs", "chat_template_kwargs"):
             if isinstance(vars(self)[name], str):  # it may hold a token

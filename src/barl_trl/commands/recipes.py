@@ -47,6 +47,12 @@ def file_of(option: str, value: str) -> Path:
     raise ValueError(f"--{option} must be a YAML file or a shipped name, got {value}: {hint}")
 
 
+def model_of(name: str) -> str:
+    """Return the folder of a shipped model's name; any other name as it is."""
+    folder = _PACKAGE / "assets" / name
+    return str(folder) if folder.is_dir() and not Path(name).exists() else name
+
+
 class RecipeParser(OneLineParser, TrlParser):
     """TRL's parser of options and of a recipe (`--config`), which may be a shipped one's name."""
 
@@ -143,12 +149,9 @@ def run(argv: list[str]) -> None:
         print(f"{title}\n")
         width = max(map(len, names(option))) + 2
         for name in names(option):
-            print(f"  {name:{width}}{_first_comment(FOLDERS[option] / f'{name}.yaml')}")
+            text = (FOLDERS[option] / f"{name}.yaml").read_text(encoding="utf-8")
+            sentence = re.match(r"(# .*\n)*?# .*\.$", text, re.MULTILINE)
+            comment = re.sub(r"\n?# ", " ", sentence[0]).strip() if sentence else ""
+            print(f"  {name:{width}}{comment}")
         print()
     print("barl recipes NAME > my.yaml: a copy to change.")
-
-
-def _first_comment(path: Path) -> str:
-    """Return the sentence with which a file begins."""
-    sentence = re.match(r"(# .*\n)*?# .*\.$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    return re.sub(r"\n?# ", " ", sentence[0]).strip() if sentence else ""

@@ -33,7 +33,7 @@ from ..trainer.config import option
 from ..trainer.hub import reason
 from ..trainer.progress import ProgressRows
 from ..trainer.resume import find_checkpoint, last_checkpoint, left_in
-from .recipes import RecipeParser, file_of, refuse_broken
+from .recipes import RecipeParser, file_of, model_of, refuse_broken
 
 _logger = logging.getLogger(__name__)
 _FUNCTIONS = (
@@ -238,9 +238,7 @@ def _launch_command(argv: list[str]) -> list[str] | None:
 
 
 def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> BARLTrainer:
-    name: Any = model.model_name_or_path
-    shipped = Path(__file__).parents[1] / "assets" / name
-    name = str(shipped) if shipped.is_dir() and not Path(name).exists() else name
+    name = model_of(str(model.model_name_or_path))
     length: Any = args.max_completion_length
     rewards: Any = [get_reward_func(f, max_completion_length=length) for f in script.reward_funcs]
     remote: Any = {"revision": model.model_revision, "trust_remote_code": args.trust_remote_code}

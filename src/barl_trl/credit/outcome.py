@@ -32,9 +32,7 @@ def for_all_steps(rewards: Float[Tensor, " batch"], rollouts: ScoredRollouts) ->
 
 
 def standardized_in_group(
-    rewards: Float[Tensor, " batch"],
-    groups: Int[Tensor, " batch"],
-    counts: Bool[Tensor, " batch"],
+    rewards: Float[Tensor, " batch"], groups: Int[Tensor, " batch"], counts: Bool[Tensor, " batch"]
 ) -> Float[Tensor, " batch"]:
     r"""Return $(r - \mathrm{mean}) / (\mathrm{std} + 10^{-4})$ of each rollout that counts.
 

@@ -12,8 +12,7 @@ _DECIMAL = re.compile(
     re.ASCII,
 )
 _FRACTION = re.compile(
-    r"([+-]?)(?:(\d+) ?)??(?:\\frac(?:\{([+-]?\d+)\}|(\d))(?:\{(\d+)\}|(\d))|(\d+)/(\d+))",
-    re.ASCII,
+    r"([+-]?)(?:(\d+) ?)??(?:\\frac(?:\{([+-]?\d+)\}|(\d))(?:\{(\d+)\}|(\d))|(\d+)/(\d+))", re.ASCII
 )
 
 

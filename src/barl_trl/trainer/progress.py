@@ -9,16 +9,17 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 _COLUMNS = {
-    "reward": ("reward", 8, "{:.3f}"),
-    "truth mass": ("barl/truth_mass", 12, "{:.3f}"),
-    "tokens": ("completions/mean_length", 8, "{:.0f}"),
-    "cut off": ("completions/clipped_ratio", 9, "{:.0%}"),
+    "reward": ("  reward", "{:.3f}"),
+    "barl/truth_mass": ("  truth mass", "{:.3f}"),
+    "barl/turn_reward": ("  turn reward", "{:.3f}"),
+    "completions/mean_length": ("  tokens", "{:.0f}"),
+    "completions/clipped_ratio": ("  cut off", "{:.0%}"),
 }
-"""Column -> its metric, its width, and how it is written."""
+"""Metric -> the title of its column, and how it is written."""
 
 
 class ProgressRows(TrainerCallback):
-    """Print step, reward, truth mass, tokens, share of cut-off rollouts, and the time left.
+    """Print step, reward, truth mass or turn reward, tokens, cut-off rollouts, and the time left.
 
     It is one of the `callbacks` of a [`BARLTrainer`], which then prints no dictionaries and no bar.
     """
@@ -36,13 +37,15 @@ class ProgressRows(TrainerCallback):
         elif "loss" in logs:
             per_step = (time.perf_counter() - self._began) / max(step - self._first, 1)
             left = str(timedelta(seconds=round(per_step * (of - step))))
+            lines = []
+            if self._rows % 25 == 0:  # a header, with a column for each metric of this run
+                self._columns = {metric: c for metric, c in _COLUMNS.items() if metric in logs}
+                lines = [f"{'step':>11}{''.join(t for t, _ in self._columns.values())}{'left':>10}"]
             cells = [
-                f"{'-' if logs.get(metric) is None else text.format(logs[metric]):>{width}}"
-                for metric, width, text in _COLUMNS.values()
+                f"{'-' if logs.get(metric) is None else text.format(logs[metric]):>{len(title)}}"
+                for metric, (title, text) in self._columns.items()
             ]
-            names = [f"{name:>{width}}" for name, (_, width, _) in _COLUMNS.items()]
-            header = [f"{'step':>11}{''.join(names)}{'left':>10}"] * (self._rows % 25 == 0)
-            lines = [*header, f"{f'{step}/{of}':>11}{''.join(cells)}{left:>10}"]
+            lines += [f"{f'{step}/{of}':>11}{''.join(cells)}{left:>10}"]
             self._rows += 1
         else:
             lines = [
