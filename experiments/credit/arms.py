@@ -13,15 +13,11 @@ class Arm(NamedTuple):
     options: dict[str, Any] = {}
     """Settings of its estimator: `credit_options` of `BARLConfig`."""
     consistency_beta: float = 1.0
-    answer_likelihood: str | None = None
-    """None: the credit's own."""
 
     @property
     def credit_in_use(self) -> Credit:
-        """The credit with the likelihood of this arm."""
-        credit = find_credit(self.credit)
-        likelihood: Any = self.answer_likelihood or credit.answer_likelihood
-        return credit._replace(answer_likelihood=likelihood)
+        """The credit that the name stands for."""
+        return find_credit(self.credit)
 
 
 INF = float("inf")
@@ -29,17 +25,10 @@ ARMS = {
     "grpo": Arm("grpo"),
     "rloo": Arm("rloo"),
     "barl": Arm("barl"),
-    "barl, sum": Arm("barl", answer_likelihood="sum"),
     "barl, beta inf": Arm("barl", consistency_beta=INF),
     "barl, own outcomes": Arm("barl", {"outcome_mode": "hypothesis"}),
     "progress": Arm("progress"),
-    "progress, log": Arm("progress", {"progress_space": "log"}),
-    "gae, lambda .9": Arm("gae", {"gae_lambda": 0.9}),
     "belief_critic": Arm("belief_critic"),
-    "belief_critic, no bootstrap": Arm("belief_critic", {"bootstrap_cut_off": False}),
-    "belief_critic, unbiased": Arm(
-        "belief_critic", {"gae_lambda": 1.0, "bootstrap_cut_off": False}
-    ),
     "information_gain": Arm("information_gain"),
     "delta_belief": Arm("delta_belief"),
 }

@@ -1,4 +1,4 @@
-"""Part B: the explorer's steps weighed by the package, its trainings, its gradients' quality.
+"""The explorer's steps weighed by the package, its trainings, its gradients' quality.
 
 The explorer's rollouts become [`ScoredRollouts`], as the trainer's do after one scoring pass. They
 are weighed by the same estimator, baseline and whitening over tokens.
@@ -175,4 +175,5 @@ def run_into(path: Path, world: str, arm: str, seeds: int) -> None:
     """Train an arm with each seed, and write what it reached, and its gradients' quality."""
     quality = batch_cosines(ARMS[arm], WORLDS[world])
     runs = [train(ARMS[arm], WORLDS[world], seed) for seed in range(seeds)]
-    write_json(path, {"bias": quality.bias, "quality": quality.quality, "runs": runs})
+    cosines = {"bias": round(quality.bias, 4), "quality": [round(q, 4) for q in quality.quality]}
+    write_json(path, {"world": world, "arm": arm} | cosines | {"runs": runs})

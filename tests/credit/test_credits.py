@@ -24,16 +24,7 @@ from barl_trl.posterior import StepValues, posterior
 
 from .. import reference
 from ..reference import Rollout
-from .scored import (
-    VARIANTS,
-    batches,
-    check,
-    check_against,
-    group,
-    likelihoods,
-    rows,
-    scored,
-)
+from .scored import VARIANTS, batches, check, check_against, group, likelihoods, rows, scored
 
 EVERY_CREDIT = pytest.mark.parametrize(
     ("name", "given_settings"),

@@ -114,9 +114,7 @@ def test_they_join_the_values_of_the_other_credits(name, rollouts):
         expected = [
             [x + sum(r.turn_rewards[max(0, min(t, len(row) - 2)) :]) for t, x in enumerate(row)]
             for r, row in zip(
-                rollouts,
-                rows(weigh_steps(scored(without), credit, {}), rollouts),
-                strict=True,
+                rollouts, rows(weigh_steps(scored(without), credit, {}), rollouts), strict=True
             )
         ]
     check(

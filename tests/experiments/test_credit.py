@@ -1,15 +1,19 @@
-"""The comparison of credits: the explorer's gradient, and each part in short."""
+"""The comparison of credits: the explorer's gradient, its trainings in short, the table."""
 
+import json
 import math
 from functools import partial
 
 import numpy as np
 import pytest
 
+from experiments import tools
 from experiments.credit import __main__ as command
-from experiments.credit import explorer, trainings
+from experiments.credit import explorer
 from experiments.credit.arms import ARMS
 from experiments.credit.simulation import INITIAL_PARAMETERS, WORLDS, simulate
+
+from ..paths import ROOT
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -40,23 +44,36 @@ def test_rloo_climbs_the_accuracy():
     assert cosine > 0.95
 
 
-@pytest.mark.slow
-def test_parts_in_short(tmp_path, monkeypatch):
-    monkeypatch.setattr(explorer, "EVALUATION_PROBLEMS", 50)
-    monkeypatch.setattr(
-        explorer, "batch_cosines", partial(explorer.batch_cosines, batches=3, reference_prompts=50)
-    )
-    monkeypatch.setattr(explorer, "train", partial(explorer.train, steps=4))
-    monkeypatch.setattr(trainings, "EVALUATED", 8)
-    monkeypatch.setattr(trainings, "run_into", partial(trainings.run_into, steps=1))
-    parts = {letter: part._replace(arms=part.arms[:2]) for letter, part in command.PARTS.items()}
-    monkeypatch.setattr(command, "PARTS", parts)
+def test_the_table_is_what_the_explorers_found():
+    lines = (ROOT / "experiments/credit/runs.jsonl").read_text().splitlines()
+    found = {(run["world"], run["arm"]): run for run in map(json.loads, lines)}
+    page = (ROOT / "docs/evidence.md").read_text()
+    for arm in command.COMPARED:
+        row = ""
+        for world in WORLDS:
+            measure = "longer_accuracy" if world == "cut_off" else "accuracy"
+            own, plain = (
+                [100 * run[measure] for run in found[world, of]["runs"]] for of in (arm, "grpo")
+            )
+            assert len(own) == 20
+            row += f" {np.mean(own):.1f} % |" if arm == "grpo" else f" {tools.paired(own, plain)} |"
+        assert f"|{row}\n" in page
 
-    def run_here(title, jobs):
-        for job in jobs:
-            job.function(job.path, *job.arguments)
+
+@pytest.mark.slow
+def test_a_comparison_in_short(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "EVALUATION_PROBLEMS", 50)
+    small = partial(explorer.batch_cosines, batches=3, reference_prompts=50)
+    monkeypatch.setattr(explorer, "batch_cosines", small)
+    monkeypatch.setattr(explorer, "train", partial(explorer.train, steps=4))
+    monkeypatch.setattr(command, "COMPARED", command.COMPARED[:2])
+
+    def run_here(_, jobs, processes):
+        return [job.function(job.path, *job.arguments) for job in jobs]
 
     monkeypatch.setattr(command, "run_jobs", run_here)
-    command.main(["--seeds", "2", "--output_dir", str(tmp_path)])
+    written = tmp_path / "runs.jsonl"
+    command.main(["--seeds", "2", "--output_dir", str(tmp_path), "--collect", str(written)])
     page = (tmp_path / "report.md").read_text()
-    assert page.count("\n## ") == 4 and "nan" not in page.lower()
+    assert page.count("\n## ") == len(written.read_text().splitlines()) / 2 == 4
+    assert "nan" not in page.lower()
