@@ -51,10 +51,8 @@ def test_the_table_is_what_the_explorers_found():
     for arm in command.COMPARED:
         row = ""
         for world in WORLDS:
-            measure = "longer_accuracy" if world == "cut_off" else "accuracy"
-            own, plain = (
-                [100 * run[measure] for run in found[world, of]["runs"]] for of in (arm, "grpo")
-            )
+            key = "longer_accuracy" if world == "cut_off" else "accuracy"
+            own, plain = ([100 * r[key] for r in found[world, a]["runs"]] for a in (arm, "grpo"))
             assert len(own) == 20
             row += f" {np.mean(own):.1f} % |" if arm == "grpo" else f" {tools.paired(own, plain)} |"
         assert f"|{row}\n" in page

@@ -200,20 +200,23 @@ def test_a_model_plays_in_words_from_the_warm_start_to_the_report(tmp_path, monk
     assert "Bayes return, c = 0.3 is ahead by" in pretrained.report(tmp_path, 1)
 
 
-def test_the_table_of_rewards_of_turns_is_what_the_trainings_found():
-    lines = (ROOT / "experiments/inquiry/runs-turns.jsonl").read_text().splitlines()
+PATHS = {"turns": ("number-turns/many", "guess/many"), "long": ("number/long", "guess-belief/long")}
+
+
+@pytest.mark.parametrize(("name", "games"), PATHS.items(), ids=PATHS)
+def test_the_tables_of_games_are_what_the_trainings_found(name, games):
+    lines = (ROOT / f"experiments/inquiry/runs-{name}.jsonl").read_text().splitlines()
     page, rows = (ROOT / "docs/evidence.md").read_text(), defaultdict(str)
-    for game in ("number-turns/many", "guess/many"):
-        found = defaultdict(list)
-        for run in sorted(map(json.loads, lines), key=lambda run: run["seed"]):
+    for game in games:
+        runs = defaultdict(lambda: defaultdict(list))  # a rival's other rate has all seeds, or 3
+        for run in sorted(map(json.loads, lines), key=lambda run: run["path"]):
             if run["path"].startswith(game):
-                found[run["arm"]].append(100 * run["final"]["accuracy"])
+                runs[run["arm"]][run["path"][:-8]].append(100 * run["final"]["accuracy"])
+        found = {arm: next(v for v in of.values() if len(v) == 5) for arm, of in runs.items()}
         assert max(("grpo", "rloo"), key=lambda arm: fmean(found[arm])) == "rloo"
         for arm, values in found.items():
-            rows[arm] += f" {fmean(values):.1f} ± {stdev(values) / 5**0.5:.1f} |"
-            ahead = f" {tools.paired(values, found['rloo'])}"
-            rows[arm] += f"{ahead * (arm not in ('grpo', 'rloo'))} |"
-            assert len(values) == 5
+            ahead = f" {tools.paired(values, found['rloo'])}" * (arm not in ("grpo", "rloo"))
+            rows[arm] += f" {fmean(values):.1f} ± {stdev(values) / 5**0.5:.1f} |{ahead} |"
     for arm, row in rows.items():
         assert f"| {arms.ARMS[arm].title} |{row}" in page
 
