@@ -219,6 +219,9 @@ def test_the_tables_of_games_are_what_the_trainings_found(name, games):
             rows[arm] += f" {fmean(values):.1f} ± {stdev(values) / 5**0.5:.1f} |{ahead} |"
     for arm, row in rows.items():
         assert f"| {arms.ARMS[arm].title} |{row}" in page
+    of_readme = ("rloo", {"turns": "turns-step", "long": "bayes-1-step"}[name])
+    plain, ours = (rows[arm].split()[0] for arm in of_readme)
+    assert re.search(rf"RLOO {plain} %, `\w+` {ours} %", (ROOT / "README.md").read_text())
 
 
 def test_the_table_of_chains_is_what_the_trainings_found():
@@ -227,12 +230,14 @@ def test_the_table_of_chains_is_what_the_trainings_found():
         run = json.loads(line)
         if run.get("seed", 101) < 100:
             found[run["arm"]].append(100 * run["accuracy"])
-    page = (ROOT / "docs/evidence.md").read_text()
+    page = "".join((ROOT / name).read_text() for name in ("README.md", "docs/evidence.md"))
     for arm, values in found.items():
         cell = f"| {fmean(values):.1f} ± {stdev(values) / 6**0.5:.1f} |"
         if arm != "grpo":
             cell += f" {tools.paired(values, found['grpo'])} |"
         assert len(values) == 6 and cell in page
+    low, *_, high = sorted(fmean(v) for arm, v in found.items() if arm.startswith("barl"))
+    assert f"GRPO {fmean(found['grpo']):.1f} %, `barl` {low:.1f} to {high:.1f} %" in page
     arms_of = ([f"barl-{b}-{name}" for b in ("0", "1", "inf")] for name in ("step", "none"))
     means = [np.mean([found[arm] for arm in of], axis=0).tolist() for of in arms_of]
     assert f"ahead of `none` by {tools.paired(*means)} points" in page

@@ -25,9 +25,6 @@ def greedy(model, prompt, max_new_tokens, end_ids=None):
     return made[0, len(prompt) :].tolist()
 
 
-# One prompt at a time
-
-
 def test_at_a_low_temperature_it_is_greedy_with_every_rows_own_end_and_limit(model, prompts):
     free = [greedy(model, prompt, 14) for prompt in prompts]
     end_ids, limits = [free[0][3], free[1][8]], [14, 14, 2, 11]
@@ -38,8 +35,6 @@ def test_at_a_low_temperature_it_is_greedy_with_every_rows_own_end_and_limit(mod
     assert [ids[-1] in end_ids for ids in expected[:2]] == [True, True]
     assert expected[2] == free[2][:2]  # the end of a turn is in the completion, a limit is not
 
-
-# The model's own distribution
 
 COPIES = 4000
 
