@@ -136,7 +136,7 @@ def main(folder: Path) -> None:
     chance = random_accuracy(QUESTIONS)
     print(f"Possible: 100%; asking at random, and concluding all: {chance:.0%}.")
     print(f"Standard error over games: at most {0.5 / TEST_GAMES**0.5:.1%}. One seed of training.")
-    print("On four other games `bayes` helps little or not at all: see docs/evidence.md.")
+    print("Animals, codes, words, guesses: little or no gain with `bayes`, see docs/evidence.md.")
     curves = {credit: curve for credit, (curve, _, _) in results.items()}
     (folder / "summary.json").write_text(json.dumps({"table": columns, "curves": curves}, indent=1))
     if find_spec("matplotlib"):
