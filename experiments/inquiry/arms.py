@@ -35,14 +35,13 @@ def _task(title: str, credit: str, *, needs_truth: bool = True, **fields: Any) -
     return Arm(title, {"credit": credit, "belief": "task"} | fields, needs_truth)
 
 
-def _model(title: str, credit: str, *, needs_truth: bool = True, **fields: Any) -> Arm:
-    return Arm(title, {"credit": credit} | fields, needs_truth)
+def _model(title: str, credit: str) -> Arm:
+    return Arm(title, {"credit": credit})
 
 
 def _bayes(weight: float, baseline: str = "leave_one_out") -> Arm:
     options = {"information_weight": weight}
-    title = f"Bayes return, c = {weight:g}"
-    title += f", baseline {baseline}" * (baseline != "leave_one_out")
+    title = f"bayes, c = {weight:g}, {baseline}"
     fields = {"credit_options": options, "credit_baseline": baseline}
     return _task(title, "bayes", needs_truth=False, **fields)
 
@@ -80,18 +79,25 @@ ARMS = {
     "bayes-1-step": _bayes(1.0, "step"),
     "bayes-1-falls": replace(
         _bayes(1.0, "step"),
-        title="Bayes return, c falls from 1 to 0, baseline step",
+        title="bayes, c falls from 1 to 0, step",
         weight_falls=True,
     ),
     "bayes-1-step-taught": replace(
         _bayes(1.0, "step"),
-        title="Bayes return, c = 1, baseline step, taught to conclude",
+        title="bayes, c = 1, step, taught to conclude",
         taught=0.3,
     ),
     "bayes-1-belief": _bayes(1.0, "belief"),
-    "ahead-own": _ahead("looking ahead: information expected of the question", "looking_ahead"),
-    "ahead-value": _ahead("looking ahead: value expected of the question", "value"),
-    "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
+    "ahead-own": _ahead("looking ahead, c = 1, belief", "looking_ahead"),
+    "ahead-value": _ahead("looking ahead, value, belief", "value"),
+    "bayes-model": _task(
+        "bayes, c = 0, the model's belief",
+        "bayes",
+        needs_truth=False,
+        belief="model",
+        credit_baseline="leave_one_out",
+        credit_options={"information_weight": 0.0},
+    ),
     "turns-step": _turns("step"),
     "turns-state": _turns("state"),
     "rloo-turnless": _task("RLOO without rewards of turns", f"{_HERE}.alone", needs_truth=False),

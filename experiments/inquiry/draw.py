@@ -10,20 +10,20 @@ import numpy as np
 
 from ..paper.common import line_style, panels
 from .arms import ARMS
-from .parts import LONG_PARTS, PARTS
+from .parts import LONG_PARTS, PARTS, TUNING_SEED
 
 GAMES = {part.game: part.title.split(",")[0] for part in (*LONG_PARTS, PARTS["guess-long"])}
 """Games of the figure, and the titles of their panels."""
 
 
-def reported(lines: Path) -> dict[tuple[str, str], list[dict]]:
+def reported(lines: Path, condition: str = "long") -> dict[tuple[str, str], list[dict]]:
     """Return the reported trainings of each game and arm in the order of their seeds.
 
     Of a rival with two learning rates it is the one that was better with the first three seeds.
     """
     found = defaultdict(lambda: defaultdict(list))
     for run in map(json.loads, lines.read_text(encoding="utf-8").splitlines()):
-        if run["condition"] == "long":
+        if run["condition"] == condition and run["seed"] < TUNING_SEED:
             label = Path(run["path"]).stem.split("-")[-2]
             found[run["game"], run["arm"]][label].append(run)
 

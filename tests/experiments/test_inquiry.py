@@ -18,7 +18,8 @@ from barl_trl import BARLTrainer
 from barl_trl.credit.bayes import bayes
 from barl_trl.synthetic import number as shipped
 from experiments import tools
-from experiments.inquiry import arms, parts, pretrained, training
+from experiments.chains import __main__ as chains
+from experiments.inquiry import arms, draw, parts, pretrained, training
 from experiments.inquiry.__main__ import main
 from experiments.inquiry.dialogue import DIALOGUES
 from experiments.inquiry.environments import NumberGame, RewardedNumberGame
@@ -89,7 +90,6 @@ def test_controls_are_the_last_belief_the_outcome_and_the_information_alone(roll
     np.testing.assert_allclose(found, both - none, atol=1e-9)
 
 
-@pytest.mark.slow
 def test_the_experiment_in_short(tmp_path):
     lines = tmp_path / "runs.jsonl"
     lines.write_text('{"path":"earlier","seed":7}\n')
@@ -98,7 +98,7 @@ def test_the_experiment_in_short(tmp_path):
     main(options)
     page = (tmp_path / "quick" / "report.md").read_text()
     assert "guessing at once 1.6 %" in page
-    assert "| looking ahead: value expected of the question | 1 |" in page
+    assert "| looking ahead, value, belief | 1 |" in page
     path = tmp_path / "quick" / "number64" / "long" / "ahead-value-tuned-31.json"
     record, before = json.loads(path.read_text()), path.stat().st_mtime_ns
     assert [point["step"] for point in record["curve"]] == [*range(0, 33, 4)]
@@ -109,7 +109,6 @@ def test_the_experiment_in_short(tmp_path):
     assert found["earlier"] == {"seed": 7} and len(found) == 7  # 4 of tuning, 2 reported
 
 
-@pytest.mark.slow
 def test_what_a_trainer_remembers_changes_nothing(tmp_path, monkeypatch):
     records = []
     for trainer in (training.RememberingTrainer, BARLTrainer):
@@ -181,7 +180,6 @@ def test_what_is_taught_is_the_belief_at_the_answer(tmp_path, monkeypatch):
     assert max(part.abs().max() for part in Compared.found[1]) > 1e-3
 
 
-@pytest.mark.slow
 def test_a_model_plays_in_words_from_the_warm_start_to_the_report(tmp_path, monkeypatch):
     monkeypatch.setattr(pretrained, "TESTS", 8)
     steps = ["Is it at least 14?\nyes\n", "Is it at least 99?\nno\n", "It is 15.\n"]
@@ -197,50 +195,81 @@ def test_a_model_plays_in_words_from_the_warm_start_to_the_report(tmp_path, monk
         pretrained.train_into(path, warm.parent, "number", arm, 0, 2)
     record = json.loads(path.read_text())
     assert len(record["rewards"]) == 2 and record["before"]["accuracy"] <= 1
-    assert "Bayes return, c = 0.3 is ahead by" in pretrained.report(tmp_path, 1)
+    assert "bayes, c = 0.3, leave_one_out is ahead by" in pretrained.report(tmp_path, 1)
 
 
-PATHS = {"turns": ("number-turns/many", "guess/many"), "long": ("number/long", "guess-belief/long")}
+BEST, NEW = "the better rival", "bayes-1-step"
+TABLES = {  # condition, games, and which arms are compared
+    "long": ("long", draw.GAMES, [(NEW, BEST), (NEW, "bayes-0.3")]),
+    "turns": ("many", ("number-turns", "guess"), [(arm, BEST) for arm in parts.TURNS[2:]]),
+}
+
+EVIDENCE, README = ((ROOT / name).read_text() for name in ("docs/evidence.md", "README.md"))
 
 
-@pytest.mark.parametrize(("name", "games"), PATHS.items(), ids=PATHS)
-def test_the_tables_of_games_are_what_the_trainings_found(name, games):
-    lines = (ROOT / f"experiments/inquiry/runs-{name}.jsonl").read_text().splitlines()
-    page, rows = (ROOT / "docs/evidence.md").read_text(), defaultdict(str)
-    for game in games:
-        runs = defaultdict(lambda: defaultdict(list))  # a rival's other rate has all seeds, or 3
-        for run in sorted(map(json.loads, lines), key=lambda run: run["path"]):
-            if run["path"].startswith(game):
-                runs[run["arm"]][run["path"][:-8]].append(100 * run["final"]["accuracy"])
-        found = {arm: next(v for v in of.values() if len(v) == 5) for arm, of in runs.items()}
-        assert max(("grpo", "rloo"), key=lambda arm: fmean(found[arm])) == "rloo"
-        for arm, values in found.items():
-            ahead = f" {tools.paired(values, found['rloo'])}" * (arm not in ("grpo", "rloo"))
-            rows[arm] += f" {fmean(values):.1f} ± {stdev(values) / 5**0.5:.1f} |{ahead} |"
-    for arm, row in rows.items():
-        assert f"| {arms.ARMS[arm].title} |{row}" in page
-    of_readme = ("rloo", {"turns": "turns-step", "long": "bayes-1-step"}[name])
-    plain, ours = (rows[arm].split()[0] for arm in of_readme)
-    assert re.search(rf"RLOO {plain} %, `\w+` {ours} %", (ROOT / "README.md").read_text())
+def lines_of(name):
+    return sorted(map(json.loads, (ROOT / "experiments" / name).read_text().splitlines()), key=str)
+
+
+def cell(values):
+    return f"{fmean(values):.1f} ± {stdev(values) / len(values) ** 0.5:.1f}"
+
+
+@pytest.mark.parametrize(("name", "of"), TABLES.items(), ids=TABLES)
+def test_the_tables_of_games_are_what_the_trainings_found(name, of):
+    runs = draw.reported(ROOT / f"experiments/inquiry/runs-{name}.jsonl", of[0])
+    for of_arm in runs.values():  # so that pairs are of one seed
+        assert [x["seed"] for x in of_arm] == [*range(31, 31 + max(5, len(of_arm)))]
+    found = {key: [100 * x["final"]["accuracy"] for x in of_arm] for key, of_arm in runs.items()}
+    for arm in {arm for _, arm in found}:
+        shown = (cell(found[game, arm]) if (game, arm) in found else "" for game in of[1])
+        assert f"| {arms.ARMS[arm].title} | {' | '.join(shown)} |" in EVIDENCE
+    for game in of[1]:
+        found[game, BEST] = max((found[game, arm] for arm in parts.RIVALS), key=fmean)
+    for arm, other in of[2]:
+        title = other if other == BEST else arms.ARMS[other].title
+        gains = (tools.paired(found[game, arm], found[game, other]) for game in of[1])
+        assert (
+            f"| {arms.ARMS[arm].title}, less {title} | {' | '.join(map(str, gains))} |" in EVIDENCE
+        )
+    first, (arm, _) = next(iter(of[1])), of[2][0]
+    credit = arms.ARMS[arm].fields["credit"]
+    wanted = f"{fmean(found[first, 'rloo']):.1f} %, `{credit}` {fmean(found[first, arm]):.1f} %"
+    assert f"RLOO {wanted}" in README
+
+
+def test_the_table_of_tuning_is_what_the_trainings_found():
+    found = defaultdict(lambda: defaultdict(list))
+    for run in lines_of("inquiry/runs-long.jsonl"):
+        if run["condition"] == "many":
+            rates = found[run["arm"], run["game"]]
+            rates[run["setting"]["learning_rate"]].append(100 * run["final"]["accuracy"])
+    for arm in parts.LONG:
+        of_games = [found[arm, part.game].values() for part in parts.LONG_PARTS]
+        shown = (f"{max(map(fmean, rates)):.1f}" if rates else "" for rates in of_games)
+        assert f"| {arms.ARMS[arm].title} | {' | '.join(shown)} |" in EVIDENCE
 
 
 def test_the_table_of_chains_is_what_the_trainings_found():
     found = defaultdict(list)
-    for line in sorted((ROOT / "experiments/chains/runs.jsonl").read_text().splitlines()):
-        run = json.loads(line)
+    for run in lines_of("chains/runs.jsonl"):
         if run.get("seed", 101) < 100:
             found[run["arm"]].append(100 * run["accuracy"])
-    page = "".join((ROOT / name).read_text() for name in ("README.md", "docs/evidence.md"))
     for arm, values in found.items():
-        cell = f"| {fmean(values):.1f} ± {stdev(values) / 6**0.5:.1f} |"
-        if arm != "grpo":
-            cell += f" {tools.paired(values, found['grpo'])} |"
-        assert len(values) == 6 and cell in page
+        gain = "" if arm == "grpo" else f" {tools.paired(values, found['grpo'])} |"
+        assert len(values) == 6 and f"| {cell(values)} |{gain}" in EVIDENCE
     low, *_, high = sorted(fmean(v) for arm, v in found.items() if arm.startswith("barl"))
-    assert f"GRPO {fmean(found['grpo']):.1f} %, `barl` {low:.1f} to {high:.1f} %" in page
+    assert f"GRPO {fmean(found['grpo']):.1f} %, `barl` {low:.1f} to {high:.1f} %" in README
     arms_of = ([f"barl-{b}-{name}" for b in ("0", "1", "inf")] for name in ("step", "none"))
     means = [np.mean([found[arm] for arm in of], axis=0).tolist() for of in arms_of]
-    assert f"ahead of `none` by {tools.paired(*means)} points" in page
+    assert f"ahead of `none` by {tools.paired(*means)} points" in EVIDENCE
+
+
+def test_chains_in_short(tmp_path):
+    chains.main(["--quick", "--arms", "grpo", "barl-1-step", "--output_dir", str(tmp_path)])
+    page = (tmp_path / "quick" / "report.md").read_text()
+    assert re.search(r"\| barl-1-step \| [\d.]+ ± [\d.]+ \| [-+\d., \[\]]+ \| [\d.]+ \|", page)
+    assert len([*(tmp_path / "quick").rglob("*.json")]) == 2 * (3 * 3 + 6) + 1  # and the warm start
 
 
 def test_differences_are_paired_by_seed():
