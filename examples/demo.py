@@ -22,12 +22,8 @@ from barl_trl.synthetic import number
 from barl_trl.synthetic.number import COUNT, NumberGame, number_rows, random_accuracy
 
 STEPS, QUESTIONS, TEST_GAMES, TEST_SEED = 320, 4, 1024, 10_007
-FINDING_OUT = {"information_weight": 1.0}  # counts as much as an answer
-ARMS: dict[str, dict[str, Any]] = {
-    "grpo": {"learning_rate": 5e-4},
-    "bayes": {"learning_rate": 1e-3, "credit_baseline": "step", "credit_options": FINDING_OUT},
-}
-"""Settings of each credit. Its learning rate is the better of these two in docs/evidence.md."""
+RATES = {"grpo": 5e-4, "bayes": 1e-3}
+"""Learning rates of the credits: each has the better of these two in docs/evidence.md."""
 ROWS = {
     "secrets found": ("rewards/found_secret/mean", "{:.0%}"),
     "determined by the replies": ("determined", "{:.0%}"),
@@ -38,12 +34,12 @@ ROWS = {
 
 
 def settings(folder: Path, credit: str) -> BARLConfig:
-    """Return the settings of an arm: only those of `ARMS` differ."""
+    """Return the settings of a training: only the credit and its learning rate differ."""
     return BARLConfig(
         str(folder / credit),
         overwrite_output_dir=True,  # what an earlier run left there is deleted
         credit=credit,
-        **ARMS[credit],
+        learning_rate=RATES[credit],
         belief="task",  # of what the game says, not of what the model finds likely
         hypotheses_column="candidates",
         max_steps=STEPS,
@@ -129,7 +125,7 @@ def draw(curves: dict[str, list[dict]], path: Path) -> None:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)  # the model is so small that more threads are slower
-    results = {credit: train(folder, credit) for credit in ARMS}
+    results = {credit: train(folder, credit) for credit in RATES}
     columns = {"start": results["grpo"][1]} | {c: after for c, (_, _, after) in results.items()}
     print(f"\nWhich number from 1 to {COUNT} is it? Four questions, one answer, {TEST_GAMES} games")
     print(table(columns))
@@ -141,7 +137,7 @@ def main(folder: Path) -> None:
     (folder / "summary.json").write_text(json.dumps({"table": columns, "curves": curves}, indent=1))
     if find_spec("matplotlib"):
         draw(curves, folder / "training.png")
-    runs = [str(folder / credit) for credit in ARMS]
+    runs = [str(folder / credit) for credit in RATES]
     page = ["--output", str(folder / "inspect")]  # both arms side by side, turn by turn
     subprocess.run([sys.executable, "-m", "barl_trl", "inspect", *runs, *page], check=True)
 

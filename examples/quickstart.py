@@ -12,7 +12,6 @@ trainer = BARLTrainer(
         "outputs/quickstart",
         overwrite_output_dir=True,  # what an earlier run left there is deleted
         credit="bayes",  # weighs each turn, also by what its reply rules out
-        credit_options={"information_weight": 1.0},
         belief="task",  # NumberGame knows what a reply rules out
         hypotheses_column="candidates",  # the numbers from 1 to 16
         max_steps=100,

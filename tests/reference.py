@@ -228,7 +228,7 @@ def expected_outcome(r):
     return sum(b * v for b, v in zip(r.belief[-1], verdicts, strict=True)) + r.cost
 
 
-def bayes(rollouts, information_weight=0.0):
+def bayes(rollouts, information_weight=1.0):
     values = []
     for r in rollouts:
         end, expected = entropy(r.belief[-1]), expected_outcome(r)

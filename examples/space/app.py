@@ -39,7 +39,6 @@ def train(credit: str, steps: int, seed: int, progress=gr.Progress()) -> tuple[l
         args = BARLConfig(
             f"{folder}/run",
             credit=credit,
-            credit_options={"information_weight": 0.3} if credit == "bayes" else None,
             belief="task",  # NumberGame says which numbers a reply rules out
             hypotheses_column="candidates",
             max_steps=steps,

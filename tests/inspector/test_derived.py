@@ -149,7 +149,7 @@ OF_TASKS = [
         for belief in ("task", "both")
     ),
     *({"credit": credit, "belief": "task"} for credit in ("progress", "rloo")),
-    {"credit": "bayes", "information_weight": 1.0, "credit_baseline": "none"},
+    {"credit": "bayes", "information_weight": 0.3, "credit_baseline": "none"},
     {"credit": "bayes", "functions": {"outcome_under": outcome_under}},
     {"credit": "belief_critic", "functions": {"outcome_under": outcome_under}},
     {"credit": "bayes", "belief": "both", "functions": {"hypothesis_rewards": foretold}},
@@ -197,7 +197,8 @@ def test_values_under_the_belief_of_a_task_are_those_that_training_recorded(
 
 
 def test_what_bayes_shows_adds_up(task_recorder):
-    records, metadata = task_recorder.records(credit="bayes", credit_baseline="none")
+    settings = {"information_weight": 0.3, "credit_baseline": "none"}
+    records, metadata = task_recorder.records(credit="bayes", **settings)
     for record, numbers in zip(records, derive(records, metadata), strict=True):
         last, member = record["posterior"][-1], record["member"]
         assert numbers.q is None
@@ -205,7 +206,9 @@ def test_what_bayes_shows_adds_up(task_recorder):
         np.testing.assert_allclose(numbers.v, v)
         expected = sum(b * x for b, x in zip(last, v, strict=True)) + record["cost"]
         assert numbers.expected == pytest.approx(expected, abs=1e-5)
-        np.testing.assert_allclose(numbers.values, [expected] * len(numbers.values), atol=1e-5)
+        entropies = [*map(reference.entropy, record["posterior"])]
+        values = [expected + 0.3 * (entropy - entropies[-1]) for entropy in entropies[:-1]]
+        np.testing.assert_allclose(numbers.values, values, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:.*docs/credit.md")

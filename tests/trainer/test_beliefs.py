@@ -20,6 +20,7 @@ NUMBERS = ["3", "7", "9", "12"]
 PRIOR = [1.0, 2.0, 3.0, 4.0]
 ROWS = [{"prompt": QUESTION, "solution": "12", "numbers": NUMBERS, "prior": PRIOR}] * 4
 TASK = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers", "step_size": 99}
+OUTCOMES = {"credit_options": {"information_weight": 0.0}, "credit_baseline": "leave_one_out"}
 ORDER = ["12", "3", "7", "9"]
 """The truth stands first."""
 LOGPS = [
@@ -62,28 +63,42 @@ def likelihood(prompts, completions, hypotheses, steps, environments, **columns)
 
 def game(tmp_path, *, rows=ROWS, factory=KnowingGuess, reward_funcs=(), **kwargs):
     options = {"reward_funcs": list(reward_funcs), "environment_factory": factory}
-    return agent(tmp_path, rows=rows, **options, **TASK | kwargs)
+    return agent(tmp_path, rows=rows, **options, **TASK | OUTCOMES | kwargs)
 
 
 def weights_by_hand(values):
-    """RLOO's baseline of rollouts whose values are constant, as `bayes` gives with weight 0."""
+    """RLOO's baseline of rollouts whose values are the same at all steps."""
     return [v - (sum(values) - v) / (len(values) - 1) for v in values]
 
 
 def check_weights(trainer, output, expected):
     for n, want in enumerate(expected):
         mask = torch.tensor(trainer.generated.masks[n]).bool()
-        weights = output["advantages"][n][: len(mask)]
+        weights, ends = output["advantages"][n][: len(mask)], trainer.scored.step_ends[n]
         assert not weights[~mask].any()
-        assert weights[mask].tolist() == pytest.approx([want] * int(mask.sum()), abs=1e-6)
+        wanted = want if isinstance(want, list) else [want] * (len(ends) + 1)
+        for one, start, end in zip(wanted, [0, *ends], [*ends, len(mask)], strict=True):
+            own = weights[start:end][mask[start:end]].tolist()
+            assert own == pytest.approx([one] * len(own), abs=1e-6)
+
+
+def belief(logps, prior=(1.0,) * 4):
+    return reference.task_posterior([*prior], logps, [[0.0] * 4] * len(logps), 1.0)
 
 
 def expected_outcomes(prior=(1.0,) * 4):
-    def belief(logps):
-        return reference.task_posterior([*prior], logps, [[0.0] * 4] * len(logps), 1.0)[-1]
-
-    beliefs = map(belief, LOGPS)
+    beliefs = (belief(logps, prior)[-1] for logps in LOGPS)
     return [0.0 if a is None else b[a] for a, b in zip(ANSWERS, beliefs, strict=True)]
+
+
+def test_by_default_information_is_paid_and_steps_are_compared_with_steps(tmp_path):
+    trainer = game(tmp_path, credit_options=None, credit_baseline=None)
+    output, values = played(trainer, ROWS, GAMES), []
+    for expected, logps in zip(expected_outcomes(), LOGPS, strict=True):
+        entropies = [*map(reference.entropy, belief(logps))]
+        values.append([expected + one - entropies[-1] for one in entropies])
+    alike = [reference.Rollout(0, []) for _ in values]
+    check_weights(trainer, output, reference.subtract_baseline(values, alike, "step"))
 
 
 @pytest.mark.parametrize("way", ["environment", "function"])
@@ -140,7 +155,8 @@ def test_both_is_what_the_model_found_likely_at_the_prompt_times_the_likelihoods
     """It has read the later replies, and progress knows the truth: plain loops without both."""
     kept = []
 
-    trainer = game(tmp_path, belief="both", credit="barl", value_normalization="none")
+    settings = {"belief": "both", "credit": "barl", "credit_options": None}
+    trainer = game(tmp_path, value_normalization="none", **settings)
     trainer._batch_log.log_rollouts = lambda batch, rollouts, weighed: kept.append(rollouts)
     played(trainer, ROWS, GAMES)
     (rollouts,) = kept

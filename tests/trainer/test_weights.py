@@ -48,7 +48,8 @@ TWINS = {
     "likelihood": reference.likelihood,
 }
 LIKELIHOODS = {"delta_belief": "sum", "rlpr": "token_mean", "likelihood": "sum"}
-BASELINES = dict.fromkeys(("rloo", "bayes", "likelihood"), "leave_one_out") | {"turns": "step"}
+BASELINES = dict.fromkeys(("rloo", "likelihood"), "leave_one_out")
+BASELINES |= dict.fromkeys(("bayes", "turns"), "step")
 OPTIONS = [
     ("barl", {"outcome_mode": "hypothesis"}),
     ("progress", {"progress_space": "log"}),

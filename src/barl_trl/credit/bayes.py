@@ -8,7 +8,7 @@ from ..posterior import StepValues
 from .rollouts import ScoredRollouts, at_last_state
 
 
-def bayes(rollouts: ScoredRollouts, *, information_weight: float = 0.0) -> StepValues:
+def bayes(rollouts: ScoredRollouts, *, information_weight: float = 1.0) -> StepValues:
     r"""Give each step the outcome expected under the last belief, and the information gained:
 
     $$V(t) = \sum_i b_i(T) \, v_i + c \, \frac{H(b(t)) - H(b(T))}{\log H}, \qquad
@@ -19,8 +19,8 @@ def bayes(rollouts: ScoredRollouts, *, information_weight: float = 0.0) -> StepV
     hypotheses. What the reward takes as costs is added. The first term is the mean of the outcome
     over the truths that all observations leave possible: where prior and likelihoods are right, it
     has the outcome's expectation and, for a rollout by itself, less variance (Rao-Blackwell). The
-    second pays for information as such, so that only c = 0 leaves the gradient unbiased. With one
-    hypothesis it is the outcome. It needs the hypotheses, and no truth.
+    second pays for information as such, c for all of it: only c = 0 leaves the gradient unbiased.
+    With one hypothesis it is the outcome. It needs the hypotheses, and no truth.
     """
     expected = expected_outcomes(rollouts)
     entropy = belief_entropy(rollouts)

@@ -82,7 +82,7 @@ CREDITS = {
     "belief_critic": Credit(f"{_HERE}.belief_critic:belief_critic", hypotheses="truth"),
     "bayes": Credit(
         f"{_HERE}.bayes:bayes",
-        credit_baseline="leave_one_out",
+        credit_baseline="step",
         value_normalization="none",
         needs_truth=False,
         replaces_outcome=True,
