@@ -1,7 +1,6 @@
 """What stands beside the package says the same as the package."""
 
 import re
-from functools import cache
 
 import pytest
 import yaml
@@ -14,12 +13,8 @@ from .paths import ROOT
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 AGENTS = (ROOT / "AGENTS.md").read_text()
 NAMED = sorted(set(re.findall(r"[\w.-]+(?:/[\w.-]*)+|[\w-]+\.\w+", AGENTS)))
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-
-
-@cache
-def targets():
-    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -53,4 +48,4 @@ def test_workflows_pin_actions_and_make_targets_that_exist(path):
     used = re.findall(r"uses: (.*)", text)
     assert used
     assert [one for one in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[\d.]+", one)] == []
-    assert set(re.findall(r"run: make ([a-z-]+)$", text, re.MULTILINE)) <= targets()
+    assert set(re.findall(r"run: make ([a-z-]+)$", text, re.MULTILINE)) <= TARGETS

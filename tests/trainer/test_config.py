@@ -101,6 +101,9 @@ def test_the_credit_has_the_options_that_are_given_and_its_own_for_others():
     assert args.settings["credit_options"] == {"gae_lambda": 0.9, "bootstrap_cut_off": True}
     assert args.settings["value_normalization"] == "batch"
     assert make(credit="gae").settings["credit_options"] == {"gae_lambda": 1.0}
+    for belief, c in (("model", 0), ("both", 0), ("task", 1)):  # a model may be sure and wrong
+        options = make(credit="bayes", belief=belief).settings["credit_options"]
+        assert options == {"information_weight": c}
     own = make(credit=f"{__name__}.of_needs", credit_options={"learning_rate": 3}).settings
     assert own["credit_options"] == {"learning_rate": 3, "beta": 1.0}
 

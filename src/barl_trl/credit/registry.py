@@ -63,30 +63,18 @@ class Credit(NamedTuple):
 
 _HERE = "barl_trl.credit"
 _PLAIN: Any = {"hypotheses": "none", "value_normalization": "none", "turn_rewards": "sum"}
+_UNLABELLED: Any = {"credit_baseline": "step", "value_normalization": "none", "needs_truth": False}
 _OF_TRUTH: Any = {"hypotheses": "truth", "value_normalization": "none"}
 CREDITS = {
     "barl": Credit(f"{_HERE}.barl:barl"),
     "progress": Credit(f"{_HERE}.barl:progress", hypotheses="truth"),
     "grpo": Credit(f"{_HERE}.outcome:grpo", **_PLAIN),
     "rloo": Credit(f"{_HERE}.outcome:outcome", credit_baseline="leave_one_out", **_PLAIN),
-    "turns": Credit(
-        f"{_HERE}.turns:turns",
-        hypotheses="none",
-        credit_baseline="step",
-        value_normalization="none",
-        needs_truth=False,
-        turn_rewards="own",
-    ),
+    "turns": Credit(f"{_HERE}.turns:turns", hypotheses="none", turn_rewards="own", **_UNLABELLED),
     "gae": Credit(f"{_HERE}.gae:gae", hypotheses="truth"),
     "gae_posterior": Credit(f"{_HERE}.gae:gae_posterior"),
     "belief_critic": Credit(f"{_HERE}.belief_critic:belief_critic", hypotheses="truth"),
-    "bayes": Credit(
-        f"{_HERE}.bayes:bayes",
-        credit_baseline="step",
-        value_normalization="none",
-        needs_truth=False,
-        replaces_outcome=True,
-    ),
+    "bayes": Credit(f"{_HERE}.bayes:bayes", replaces_outcome=True, **_UNLABELLED),
     "information_gain": Credit(f"{_HERE}.information_gain:information_gain", **_OF_TRUTH),
     "delta_belief": Credit(
         f"{_HERE}.delta_belief:delta_belief", answer_likelihood="sum", **_OF_TRUTH

@@ -290,13 +290,16 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         """The value of each of BARL's fields, with the credit's default in place of None.
 
         `credit_options` has the defaults of the credit's function, too, where these are numbers,
-        texts or truth values. Rollout records keep these settings.
+        texts or truth values; `bayes` pays for information by default only where the belief is the
+        task's. Rollout records keep these settings.
         """
         settings = {one.name: getattr(self, one.name) for one in own_fields()}
         credit = self.own_credit._asdict()
         settings |= {name: value for name, value in credit.items() if name in settings}
         defaults = {name: parameter.default for name, parameter in self._parameters.items()}
         options = {n: value for n, value in defaults.items() if isinstance(value, str | Real)}
+        if self.credit == "bayes" and self.belief != "task":
+            options["information_weight"] = 0.0  # above it, a model would be paid for being sure
         given: Any = self.credit_options or {}
         return settings | {"credit_options": options | given}
 
