@@ -3,13 +3,16 @@
 "Which number from 1 to 16 is it?" A model of 0.2 M parameters may ask four times "is it at least
 x?", with a tool, and then answers. At first it asks at random. It is trained twice from there, on
 as many rollouts: with the outcome relative to the group's (GRPO), and with `bayes`, which also
-knows what each reply rules out. `python examples/demo.py [FOLDER]`, or `make demo`.
+knows what each reply rules out: two processes. `python examples/demo.py [FOLDER [STEPS]]`.
 """
 
 import json
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.synthetic import number
 from barl_trl.synthetic.number import COUNT, NumberGame, number_rows, random_accuracy
 
-STEPS, QUESTIONS, TEST_GAMES, TEST_SEED = 320, 4, 1024, 10_007
+QUESTIONS, TEST_GAMES, TEST_SEED = 4, 1024, 10_007
 RATES = {"grpo": 5e-4, "bayes": 1e-3}
 """Learning rates of the credits: each has the better of these two in docs/evidence.md."""
 ROWS = {
@@ -33,7 +36,7 @@ ROWS = {
 """Rows of the table: the metric that each shows, and how."""
 
 
-def settings(folder: Path, credit: str) -> BARLConfig:
+def settings(folder: Path, credit: str, steps: int) -> BARLConfig:
     """Return the settings of a training: only the credit and its learning rate differ."""
     return BARLConfig(
         str(folder / credit),
@@ -42,9 +45,8 @@ def settings(folder: Path, credit: str) -> BARLConfig:
         learning_rate=RATES[credit],
         belief="task",  # of what the game says, not of what the model finds likely
         hypotheses_column="candidates",
-        max_steps=STEPS,
+        max_steps=steps,
         per_device_train_batch_size=64,  # 8 games with 8 rollouts
-        num_generations=8,
         max_completion_length=64,  # of all turns, with what the tool returned
         max_tool_calling_iterations=QUESTIONS,
         lr_scheduler_type="constant_with_warmup",
@@ -52,7 +54,7 @@ def settings(folder: Path, credit: str) -> BARLConfig:
         max_grad_norm=0.1,  # a rare large gradient ended runs: they stopped to write calls
         gradient_checkpointing=False,
         eval_strategy="steps",
-        eval_steps=40,
+        eval_steps=min(40, steps),
         eval_on_start=True,
         per_device_eval_batch_size=256,
         num_generations_eval=1,
@@ -71,19 +73,18 @@ class PrintReward(TrainerCallback):
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if logs and "reward" in logs:
-            print(f"  step {state.global_step:3d} of {args.max_steps}: reward {logs['reward']:.2f}")
+            print(f"{args.credit:>5}, step {state.global_step:3d}: reward {logs['reward']:.2f}")
 
 
-def train(folder: Path, credit: str) -> tuple[list[dict], dict, dict]:
+def train(folder: Path, credit: str, steps: int) -> tuple[list[dict], dict, dict]:
     """Train an arm; return its curve, and what it measured before and after on all test games."""
-    print(f"Training with credit={credit!r}:")
+    torch.set_num_threads(1)  # the model is so small that more threads are slower
     test_games: Any = Dataset.from_list(number_rows(TEST_GAMES, seed=TEST_SEED))
-    args = settings(folder, credit)
     trainer = BARLTrainer(
         str(number.NUMBER_MODEL_DIR),
         number.found_secret,
-        args,
-        Dataset.from_list(number_rows(STEPS * 8, seed=args.seed)),
+        settings(folder, credit, steps),
+        Dataset.from_list(number_rows(steps * 8, seed=0)),
         eval_dataset=test_games.take(min(256, TEST_GAMES)),
         environment_factory=NumberGame,
         callbacks=[PrintReward()],
@@ -123,24 +124,27 @@ def draw(curves: dict[str, list[dict]], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def main(folder: Path) -> None:
-    torch.set_num_threads(1)  # the model is so small that more threads are slower
-    results = {credit: train(folder, credit) for credit in RATES}
+def show(folder: Path, results: dict[str, tuple[list[dict], dict, dict]]) -> None:
+    """Print, draw and save what `train` returned for each arm, and write the page of both."""
     columns = {"start": results["grpo"][1]} | {c: after for c, (_, _, after) in results.items()}
     print(f"\nWhich number from 1 to {COUNT} is it? Four questions, one answer, {TEST_GAMES} games")
     print(table(columns))
-    chance = random_accuracy(QUESTIONS)
-    print(f"Possible: 100%; asking at random, and concluding all: {chance:.0%}.")
+    print(f"Possible: 100%; asking at random and concluding all: {random_accuracy(QUESTIONS):.0%}.")
     print(f"Standard error over games: at most {0.5 / TEST_GAMES**0.5:.1%}. One seed of training.")
     print("Animals, codes, words, guesses: little or no gain with `bayes`, see docs/evidence.md.")
     curves = {credit: curve for credit, (curve, _, _) in results.items()}
     (folder / "summary.json").write_text(json.dumps({"table": columns, "curves": curves}, indent=1))
     if find_spec("matplotlib"):
         draw(curves, folder / "training.png")
-    runs = [str(folder / credit) for credit in RATES]
-    page = ["--output", str(folder / "inspect")]  # both arms side by side, turn by turn
-    subprocess.run([sys.executable, "-m", "barl_trl", "inspect", *runs, *page], check=True)
+    page = ["barl_trl", "inspect", *(str(folder / credit) for credit in RATES)]  # turn by turn
+    subprocess.run([sys.executable, "-m", *page, "--output", str(folder / "inspect")], check=True)
+
+
+def main(folder: str = "outputs/demo", steps: str = "320") -> None:
+    with ProcessPoolExecutor(len(RATES), get_context("spawn")) as pool:
+        trained = pool.map(train, repeat(Path(folder)), RATES, repeat(int(steps)))
+    show(Path(folder), dict(zip(RATES, trained, strict=True)))
 
 
 if __name__ == "__main__":
-    main(Path(*sys.argv[1:2] or ["outputs/demo"]))
+    main(*sys.argv[1:])

@@ -77,6 +77,14 @@ def collect(folder: Path, lines: Path) -> None:
     lines.write_text("".join(written), encoding="utf-8")
 
 
+def restore(lines: Path, folder: Path) -> None:
+    """Write the files whose lines [`collect`] wrote, where they are missing."""
+    for record in map(json.loads, lines.read_text(encoding="utf-8").splitlines()):
+        path = folder / record.pop("path")
+        if not path.exists():
+            write_json(path, record)
+
+
 def read_json(path: Path) -> Any:
     """Read what [`write_json`] wrote."""
     return json.loads(path.read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..tools import collect, run_jobs
+from ..tools import collect, restore, run_jobs
 from . import report
 from .arms import ARMS
 from .parts import (
@@ -43,12 +43,18 @@ def main(argv: list[str] | None = None) -> None:
         "tuning chose",
     )
     parser.add_argument("--processes", type=int, help="trainings at a time; default: the cores")
-    parser.add_argument("--collect", type=Path, help="file that gets each training as a line")
+    parser.add_argument(
+        "--collect",
+        type=Path,
+        help="file that gets each training as a line; what has a line there is not run again",
+    )
     parser.add_argument("--output_dir", type=Path, default=Path("outputs/inquiry"))
     options = parser.parse_args(argv)
     scale = Scale(steps=0.04, tests=16, final_tests=32, rollouts=16) if options.quick else Scale()
     # a file that exists is not made again: the two must not share a folder
     folder = options.output_dir / ("quick" if options.quick else "runs")
+    if options.collect and options.collect.exists():
+        restore(options.collect, folder)
     for name in options.parts if options.veto is None else ():
         part = PARTS[name]
         arms = [arm for arm in part.arms if arm in options.arms]

@@ -70,22 +70,23 @@ def test_the_belief_reads_lines_as_the_package_does():
     assert observed(**columns, solution=["2"]) == observation_likelihood(**columns)
 
 
-def test_the_demo_trains_both_arms_and_prints_what_they_reached(tmp_path, capsys):
-    assert (EXAMPLES / "demo.py").read_text().count("\n") <= 150
-    demo, config = runpy.run_path(str(EXAMPLES / "demo.py"))["main"], barl_trl.BARLConfig
-    small = {"eval_steps": 1, "per_device_train_batch_size": 8}
-    demo.__globals__.update({"STEPS": 1, "TEST_GAMES": 8})
-    demo.__globals__["BARLConfig"] = lambda *a, **k: config(*a, **k | small)
-    demo(tmp_path / "out")
-    shown = capsys.readouterr().out
+@pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_demo_trains_both_arms_and_prints_what_they_reached(tmp_path, capfd, is_whole):
+    out, demo = tmp_path / "out", runpy.run_path(str(EXAMPLES / "demo.py"))
+    if is_whole:
+        subprocess.run([sys.executable, EXAMPLES / "demo.py", out, "1"], check=True)
+    else:
+        demo["train"].__globals__["TEST_GAMES"] = 8
+        demo["show"](out, {credit: demo["train"](out, credit, 1) for credit in demo["RATES"]})
+    shown = capfd.readouterr().out
     assert re.search(r"^ +start +grpo +bayes$", shown, re.MULTILINE)
     assert re.search(r"^secrets found( +\d+%){3}$", shown, re.MULTILINE)
-    curves = json.loads((tmp_path / "out" / "summary.json").read_text())["curves"]
+    curves = json.loads((out / "summary.json").read_text())["curves"]
     assert [log["step"] for log in curves["bayes"]] == [0, 1]
     # both begin with the same model on the same games
     assert curves["grpo"][0]["eval_reward"] == curves["bayes"][0]["eval_reward"]
     for name in ("training.png", "inspect/index.html", "grpo/model.safetensors"):
-        assert (tmp_path / "out" / name).exists()
+        assert (out / name).exists()
 
 
 # Notebooks
