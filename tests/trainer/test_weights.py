@@ -43,7 +43,7 @@ TWINS = {
     "belief_critic": partial(reference.belief_critic, gae_lambda=0.7, bootstrap_cut_off=True),
     "information_gain": reference.information_gain,
     "delta_belief": reference.delta_belief,
-    "bayes": label_free(reference.bayes),
+    "bayes": label_free(partial(reference.bayes, information_weight=0.0)),
     "rlpr": reference.rlpr,
     "likelihood": reference.likelihood,
 }

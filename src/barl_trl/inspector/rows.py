@@ -209,5 +209,7 @@ def rounded(values: Any, decimals: int = _DECIMALS) -> Any:
     if values is None:
         return None
     array = np.round(np.asarray(values, dtype=float), decimals) + 0.0  # no negative zero
+    if np.isfinite(array).all():
+        return array.tolist()
     missing: Any = None
     return np.where(np.isfinite(array), array.astype(object), missing).tolist()
