@@ -297,7 +297,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         credit = self.own_credit._asdict()
         settings |= {name: value for name, value in credit.items() if name in settings}
         defaults = {name: parameter.default for name, parameter in self._parameters.items()}
-        options = {n: value for n, value in defaults.items() if isinstance(value, str | Real)}
+        options: Any = {n: v for n, v in defaults.items() if isinstance(v, str | Real)}
         if self.credit == "bayes" and self.belief != "task":
             options["information_weight"] = 0.0  # above it, a model would be paid for being sure
         given: Any = self.credit_options or {}
