@@ -1,9 +1,9 @@
 """Train an agent that finds out a number, with GRPO and with `bayes`: minutes on a CPU.
 
 "Which number from 1 to 16 is it?" A model of 0.2 M parameters may ask four times "is it at least
-x?", with a tool, and then answers. At first it asks at random. It is trained twice from there, on
-as many rollouts: with the outcome relative to the group's (GRPO), and with `bayes`, which also
-knows what each reply rules out: two processes. `python examples/demo.py [FOLDER [STEPS]]`.
+x?", with a tool, and then answers. At first it asks at random. Two processes train it from there,
+on as many rollouts: one with the outcome relative to the group's (GRPO), one with `bayes`, which
+also knows what each reply rules out. `python examples/demo.py [FOLDER [STEPS]]`, or `make demo`.
 """
 
 import json
